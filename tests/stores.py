@@ -18,6 +18,7 @@ SERVERS = ("bigtable", "hbase")
 ON_SERVERS = {
     "docs/test_which_store.py",
     "unit/console/test_acting.py",
+    "unit/console/test_deleted.py",
     "unit/console/test_pages.py",
     "unit/copying/test_copies_on_servers.py",
     "unit/counters/test_cache_first.py",
@@ -30,6 +31,7 @@ ON_SERVERS = {
     "unit/database/test_launches.py",
     "unit/database/test_logged_models.py",
     "unit/database/test_places.py",
+    "unit/database/test_places_of_deleted.py",
     "unit/database/test_references.py",
     "unit/database/test_replaced_views.py",
     "unit/database/test_set_aside.py",

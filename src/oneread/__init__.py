@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from oneread.database.page_json import to_json
     from oneread.database.pages import Page, any_of
     from oneread.database.patches import add, append, remove, set_to
-    from oneread.database.places import EntityPlaces, EntityVersions, Holder, RawCell, ShownNumber, ShownPlace
+    from oneread.database.places import EntityPlaces, EntityVersions, Holder, LeftTask, RawCell, ShownNumber, ShownPlace
     from oneread.database.watching import Changes, RowChange
     from oneread.derivations.replacing import at_once
     from oneread.derivations.rules import (
@@ -103,7 +103,7 @@ _PLACES: Final = {
     "oneread.database.page_json": "to_json",
     "oneread.database.pages": "Page any_of",
     "oneread.database.patches": "add append remove set_to",
-    "oneread.database.places": "EntityPlaces EntityVersions Holder RawCell ShownNumber ShownPlace",
+    "oneread.database.places": "EntityPlaces EntityVersions Holder LeftTask RawCell ShownNumber ShownPlace",
     "oneread.database.watching": "Changes RowChange",
     "oneread.derivations.replacing": "at_once",
     "oneread.derivations.rules": "ascending bucket by count descending greatest least mean newest newest_values oldest"
@@ -194,6 +194,7 @@ __all__ = [
     "LaunchOptions",
     "LaunchReport",
     "Launches",
+    "LeftTask",
     "Marks",
     "Model",
     "Move",

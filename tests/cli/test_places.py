@@ -25,6 +25,8 @@ class Found(msgspec.Struct, forbid_unknown_fields=True):
     next: str | None
     checked: bool | None
     faults: list[dict[str, Any]]
+    last: dict[str, Any]
+    tasks: list[dict[str, Any]]
     cost: Cost
 
 
@@ -91,3 +93,16 @@ def test_a_view_and_an_absent_entity_are_refused(oneread):
         2, "error: places takes a model; `oneread get` shows a group of an aggregate (view=People)",
     )  # fmt: skip
     assert oneread("places", "Person", "404").code == 1
+
+
+def test_of_a_deleted_entity_what_still_follows_is_shown(oneread, url):
+    with connect(url, notes.NOTES, workers=0) as db:
+        db.delete(notes.Person, 1)
+    ran = oneread("places", "Person", "1")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "Person 1, deleted")
+    assert "  name: last value 'Ada'" in ran.out.splitlines()
+    assert [each[:3] for each in columns(ran.out) if each[:1] == ["follow"]] == [["follow", "Person(1)", "0"]]
+    assert ["Note", str(notes.IDS[0]), "back-reference", "author", "name"] in columns(ran.out)
+    found = oneread("places", "Person", "1", "--json").document(Found)
+    assert (found.entity, found.versions["deleted"], found.last) == (None, True, {"name": "Ada"})
+    assert [(each["kind"], each["of"]) for each in found.tasks] == [("follow", "Person(1)")]

@@ -25,7 +25,7 @@ from oneread.cli.options import (
 from oneread.cli.output import Output
 from oneread.cli.page import LIMIT, CursorOption
 from oneread.cli.records import cost_text
-from oneread.database.places import EntityPlaces, EntityVersions, RawCell, ShownPlace
+from oneread.database.places import EntityPlaces, EntityVersions, LeftTask, RawCell, ShownNumber, ShownPlace
 from oneread.database.record_texts import key_text, plain
 from oneread.database.typed_keys import key_parts, whole_key
 from oneread.errors import InvalidQuery
@@ -59,6 +59,8 @@ class PlacesOfEntity(msgspec.Struct, frozen=True):
     next: str | None
     checked: bool | None
     faults: tuple[Fault, ...]
+    last: object
+    tasks: tuple[LeftTask, ...]
     cost: Cost
 
 
@@ -77,6 +79,8 @@ def command(
     Its row names them all, so that this is one read; a second one is a page of those who refer to it, which --limit
     bounds and --cursor continues. The members of a feed's group are counted up to --limit. With --check the exit code
     is 1 when a row is missing or has another value; `oneread repair` repairs it.
+
+    Of a deleted entity it shows the values that its row keeps for its holders, and what still follows from the delete.
 
     Example: oneread places Purchase 537626 1 --check --schema shop.models:shop --db lmdb://shop
     """
@@ -99,14 +103,14 @@ def command(
 
 def _document(found: EntityPlaces, cost: Cost) -> PlacesOfEntity:
     same: dict[str, Any] = {
-        name: getattr(found, name) for name in ("model", "versions", "cells", "next", "checked", "faults")
+        name: getattr(found, name) for name in ("model", "versions", "cells", "next", "checked", "faults", "tasks")
     }
     listed: dict[str, Any] = {
         name: [_plain_fields(each) for each in getattr(found, name)] for name in ("places", "shows", "holders")
     }
-    hidden = {name: plain(value) for name, value in found.hidden.items()}
+    hidden, last = ({name: plain(value) for name, value in each.items()} for each in (found.hidden, found.last))
     entity = None if found.entity is None else plain(found.entity)
-    return PlacesOfEntity(**same, **listed, key=plain(found.key), entity=entity, hidden=hidden, cost=cost)
+    return PlacesOfEntity(**same, **listed, key=plain(found.key), entity=entity, hidden=hidden, last=last, cost=cost)
 
 
 def _plain_fields(record: msgspec.Struct) -> dict[str, object]:
@@ -133,12 +137,11 @@ def _show(output: Output, found: EntityPlaces) -> None:
     for name, value in dated:
         if value is not None:
             output.text(f"  {name} {value}")
-    for number in found.shows:
-        last = "" if number.last is None else f", the last is {number.last:,}"
-        of = f" of {key_text(number.key)}" if number.key else ""
-        output.text(f"  {number.field or 'children'}: {number.kind} {number.name}{of}{last}")
-    for path, value in found.hidden.items():
-        output.text(f"  {path}: hidden copy {plain(value)!r}")
+    _show_numbers(output, found.shows)
+    for kept, values in (("hidden copy", found.hidden), ("last value", found.last)):
+        for path, value in values.items():
+            output.text(f"  {path}: {kept} {plain(value)!r}")
+    _show_tasks(output, found.tasks)
     if found.places:
         output.text()
         headers = ["place", "key", "by", "a change writes", *(["row"] if found.checked is not None else [])]
@@ -158,6 +161,21 @@ def _show(output: Output, found: EntityPlaces) -> None:
         output.note("nothing was compared: the entity is being changed, or what follows from it is still to be written")
     if found.next is not None:
         output.note(f"next page of those who refer to it: --cursor {found.next}")
+
+
+def _show_numbers(output: Output, numbers: Iterable[ShownNumber]) -> None:
+    for number in numbers:
+        last = "" if number.last is None else f", the last is {number.last:,}"
+        of = f" of {key_text(number.key)}" if number.key else ""
+        output.text(f"  {number.field or 'children'}: {number.kind} {number.name}{of}{last}")
+
+
+def _show_tasks(output: Output, tasks: tuple[LeftTask, ...]) -> None:
+    """What still follows from a delete."""
+    if tasks:
+        output.text()
+        rows = [[each.kind, each.of, each.done, "" if each.since is None else each.since, each.error] for each in tasks]
+        output.table(["still follows", "of", "done", "since", "error"], rows)
 
 
 def _columns(place: ShownPlace) -> list[Any]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from oneread.costs.bounds import Bound, BoundBuilder, Line, Span
 from oneread.costs.entity_costs import EntityCosts, ViewCost
 from oneread.costs.journal_commit import full_row
-from oneread.costs.sizes import NOTHING, Size, greatest
+from oneread.costs.sizes import NOTHING, TASK, UTF8, Size, greatest
+from oneread.derivations.views import View
 from oneread.feeds.feed_view import FeedView
 from oneread.models.registry import EntityKind
-from oneread.store.limits import BODY_BYTES
+from oneread.store.limits import BODY_BYTES, FOLLOWED_TASKS, KEY_BYTES
+from oneread.transactions.outbox import MESSAGE_LENGTH
 from oneread.verify.logical_scanner import READ
 
 _SCHEMA: Final = Size(BODY_BYTES, 4_000)
 """The schema row, which grows with each change of the schema."""
 
 _POINTER: Final = Size(7, 7)
+
+_ASIDE: Final = Size(4 * KEY_BYTES + UTF8 * MESSAGE_LENGTH + 300, 200)
+"""A holder that was set aside: twice its key and its source's, and what was wrong."""
 
 
 class PlaceCosts:
@@ -33,6 +38,7 @@ class PlaceCosts:
         self._add_roots(total, name, kind)
         self._add_holders(total, name, kind, limit)
         self._add_members(total, cls, limit)
+        self._add_left(total, cls, limit)
         if check:
             self._add_check(total, name, kind)
         return total.bound(f"places(limit={limit}{', check' if check else ''})", name)
@@ -76,6 +82,29 @@ class PlaceCosts:
                 line = Line("scan views memberships", feed.cls.__name__, rows, members.row, requests, rounds=0)
                 total.add(feed.cls.__name__, line)
 
+    def _add_left(self, total: BoundBuilder, cls: type, limit: int) -> None:
+        """What still follows from a delete, of a deleted entity alone."""
+        name = cls.__name__
+        total.add("tasks of deleted", Line("scan system tasks of a deleted entity", name, limit, TASK, usual=0))
+        aside = Line("scan system what was set aside of a deleted entity", name, limit, _ASIDE, rounds=0, usual=0)
+        total.add("set aside of deleted", aside)
+        kind, kinds = self._catalog.kinds[cls], self._catalog.kinds
+        feeds = [each for each in self._catalog.views.values() if isinstance(each, FeedView) and each.groups is None]
+        items = [each for each in feeds if kinds[each.model] is kind]
+        if items or any(kinds[each.members.model] is kind for each in feeds):
+            tasks = Line("scan system tasks of feeds of a deleted entity", name, limit, TASK, rounds=0, usual=0)
+            total.add("tasks of feeds of deleted", tasks)
+        if items:
+            rows, many = FOLLOWED_TASKS * limit, FOLLOWED_TASKS
+            members, entries = (greatest(map(self._row_of, each)) for each in zip(*map(_joined, items), strict=True))
+            line = Line("scan views memberships of a deleted item", name, rows, members, many, 1, usual=0)
+            total.add("memberships of deleted", line)
+            line = Line("read views entries of a deleted item", name, rows, entries, usual=0)
+            total.add("entries of deleted", line)
+
+    def _row_of(self, cls: type) -> Size:
+        return greatest(each.row for each in self._costs.views[cls])
+
     def _add_check(self, total: BoundBuilder, name: str, kind: EntityKind) -> None:
         several = self._costs.of_kind(kind)
         total.add("schema", Line("read system schema", name, 1, _SCHEMA))
@@ -94,3 +123,8 @@ class PlaceCosts:
         for several in of_variants:
             for each in several:
                 total.note_undeclared(each.undeclared)
+
+
+def _joined(feed: FeedView) -> tuple[type[View[Any]], type[View[Any]]]:
+    """The views of the memberships and of the entries of a feed."""
+    return feed.members.cls, feed.cls

@@ -123,6 +123,7 @@ class Explainer:
         query = PlacesQuery(model, key, limit, cursor, check)
         root = PlacesRead(self._operations, self._cipher, query).key
         plan = [f"read roots {self._name(root)}", f"scan views for {limit + 1} rows that refer to it"]
+        plan += ["of a deleted one: scan system for what still follows"]
         plan += ["read the schema, and the rows of its places"] if check else []
         bound = self.costs.places(model, limit=limit, check=check)
         return self._explanation(_call("places", model, key, limit=limit), plan, bound)

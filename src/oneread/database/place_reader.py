@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from oneread.database.cursors import Cursor, CursorCipher, equality_of
+from oneread.database.left_behind import LeftBehind, LeftBehindRead
 from oneread.database.operations import Operations
 from oneread.database.places import EntityPlaces, EntityVersions, Holder, RawCell, ShownNumber, ShownPlace
 from oneread.database.recorded_places import PlaceDescriber, feeds_of
@@ -64,6 +65,7 @@ class _Seen(NamedTuple):
     shows: Sequence[ShownNumber]
     hidden: Mapping[str, Any]
     created: Any
+    last: Mapping[str, Any]
     checked: CheckedRows | None = None
 
 
@@ -90,13 +92,16 @@ class PlacesRead:
         """Raises what `Database.places` does."""
         seen = yield from self._operations.reading(self._look)
         holders, members = yield from self._read_beside(seen.places)
+        left = LeftBehind()
+        if seen.root.body is None:
+            left = yield from LeftBehindRead(self._operations, self.key, self._query.limit).read()
         is_expired = self._catalog.is_expired(self.key, seen.entity, (yield from Now()))
         kind, root = self._catalog.kind_of(self.key), seen.root
         versions = EntityVersions(
             root.own, root.version, seen.created, seen.waits, deleted=root.body is None, expired=is_expired
         )
         checked = seen.checked
-        places = [members.get(each.row, each) for each in seen.places]
+        places = [*(members.get(each.row, each) for each in seen.places), *left.entries]
         return EntityPlaces(
             (kind.cls if seen.entity is None else type(seen.entity)).__name__,
             kind.parts_of(self.key),
@@ -110,6 +115,8 @@ class PlacesRead:
             self._next_cursor(holders),
             None if not self._query.check else checked is not None,
             () if checked is None else tuple([each.fault for each in checked.findings]),
+            seen.last,
+            tuple(left.tasks),
         )
 
     # The root row.
@@ -164,7 +171,7 @@ class PlacesRead:
         describer, record = PlaceDescriber(self._operations, self.key, entity), decode_record(root.emitted)
         return _Seen(
             row, root, entity, self._waits(rows), describer.places(record), [*describer.shows(row)],
-            describer.hidden(record), describer.created(),
+            describer.hidden(record), describer.created(), describer.last(record),
         )  # fmt: skip
 
     def _not_found(self) -> NotFound:
@@ -247,7 +254,7 @@ def with_states(places: Sequence[ShownPlace], checked: CheckedRows) -> list[Show
     for each in places:
         fault = faults.get((each.table, each.row))
         if fault is not None:
-            state = "missing" if fault.kind == "missing" else "other value"
+            state = fault.kind if fault.kind in ("missing", "dangling") else "other value"
             found.append(msgspec.structs.replace(each, state=state, fault=fault))
         elif (each.table, each.row) in checked.compared:
             found.append(msgspec.structs.replace(each, state="there"))

@@ -15,9 +15,9 @@ from oneread.plans.progress import Fault
 from oneread.store.rows import Table
 
 PlaceKind: TypeAlias = Literal[
-    "index", "unique", "extremum", "share", "feed item", "membership", "back-reference", "hold"
+    "index", "unique", "extremum", "share", "feed item", "membership", "back-reference", "hold", "feed entry"
 ]
-PlaceState: TypeAlias = Literal["there", "missing", "other value"]
+PlaceState: TypeAlias = Literal["there", "missing", "other value", "dangling"]
 
 
 class RawCell(msgspec.Struct, frozen=True):
@@ -60,7 +60,8 @@ class ShownPlace(msgspec.Struct, frozen=True):
     Arguments:
         kind: `index`, or a row of a `unique` value that names its owner; `extremum`, a row of which a group shows the
             first ones; `share` in a group; `feed item` and `membership`, which entries of a feed are made of;
-            `back-reference` and `hold`, by which a source knows who copies it and who forbids its delete.
+            `back-reference` and `hold`, by which a source knows who copies it and who forbids its delete; of a deleted
+            entity `feed entry`, one of a feed that still shows it, until the task is done that removes it.
         view: the name of the view, `View.field` of an extremum, `View~1` of a former generation; the model of the
             source of a back-reference or hold.
         key: the values of the view's key, and then the entity's own key if the row ends in it; of a group and of a
@@ -78,7 +79,8 @@ class ShownPlace(msgspec.Struct, frozen=True):
         more_members: whether there are more than were counted.
         table: where the row is.
         row: its key there.
-        state: with `check`: whether the row is there, missing, or has another value; None where nothing was compared.
+        state: with `check`: whether the row is there, missing, has another value, or is there and should not be
+            (`dangling`); None where nothing was compared.
         fault: with `check`: what verify says of it.
     """
 
@@ -136,6 +138,28 @@ class Holder(msgspec.Struct, frozen=True):
     takes: tuple[str, ...] = ()
 
 
+class LeftTask(msgspec.Struct, frozen=True):
+    """What is still to follow from the delete of an entity, or could not.
+
+    Arguments:
+        kind: `follow`, the task by which its holders learn of it; `feed`, the one by which entries of a feed are
+            removed; `set aside` of a holder that could not follow, or of the whole task.
+        of: what the task is about: the entity, or its row in the feed; the holder that was set aside. Empty for a task
+            that was set aside as a whole.
+        done: holders, or entries, that have followed.
+        since: when the task was added, or set aside for the first time.
+        error: of one that was set aside, what the last try said; what is wrong with a task that cannot be read.
+        tries: how often a holder was tried.
+    """
+
+    kind: Literal["follow", "feed", "set aside"]
+    of: str
+    done: int = 0
+    since: datetime | None = None
+    error: str = ""
+    tries: int = 0
+
+
 class EntityPlaces(msgspec.Struct, frozen=True, dict=True):
     """Where an entity is shown, from the record in its root row.
 
@@ -152,6 +176,8 @@ class EntityPlaces(msgspec.Struct, frozen=True, dict=True):
         next: for `cursor=`, the next page of these; None at the end.
         checked: with `check`: False where it was being changed, so that nothing was compared; None without.
         faults: with `check`: what verify says of the row itself and of rows that follow from it.
+        last: of a deleted entity, the values that its row keeps for its holders, by their paths.
+        tasks: of a deleted entity, what is still to follow from its delete, or could not.
     """
 
     model: str
@@ -166,3 +192,5 @@ class EntityPlaces(msgspec.Struct, frozen=True, dict=True):
     next: str | None = None
     checked: bool | None = None
     faults: tuple[Fault, ...] = ()
+    last: Mapping[str, Any] = {}
+    tasks: tuple[LeftTask, ...] = ()

@@ -171,6 +171,10 @@ class PlaceDescriber:
         """The hidden copies."""
         return self._type.hidden.used_in(record)
 
+    def last(self, record: Record) -> Mapping[str, Any]:
+        """The values that the row of a deleted entity keeps for its holders."""
+        return self._type.source_of_deleted(record).last
+
     def created(self) -> Any:
         """When the entity was created, if it says so."""
         names = self._type.defaults.created

@@ -56,5 +56,8 @@ CHANGES: Final = 100
 LONGEST_SECONDS: Final = 10**9
 """The longest time that a system call can wait for."""
 
+FOLLOWED_TASKS: Final = 2
+"""Tasks of a deleted item of feeds whose entries are looked for, at most."""
+
 GRACE: Final = 86_400
 """Seconds that removed rows stay in a store in memory that changes one row at a time, where its URL names no others."""

@@ -45,7 +45,7 @@ PRESENT: Final = b""
 BATCH: Final = 200
 """Holders done in one transaction of a task."""
 
-_MESSAGE: Final = 500
+MESSAGE_LENGTH: Final = 500
 """Characters that are kept of an error's message."""
 
 _BUCKETS: Final = 64
@@ -474,4 +474,4 @@ def text_of(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - the `__str__` of a user's error may raise
         text = "this error has no printable message"
-    return text.encode("utf-8", "replace").decode()[:_MESSAGE]
+    return text.encode("utf-8", "replace").decode()[:MESSAGE_LENGTH]

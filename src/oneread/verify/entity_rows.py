@@ -17,7 +17,7 @@ DerivedPlace: TypeAlias = tuple[Table, bytes]
 
 
 class CheckedRows(NamedTuple):
-    """What was found of one entity, and the rows that were compared."""
+    """What was found of one entity, and the rows that are there and were compared."""
 
     findings: tuple[Finding, ...]
     compared: frozenset[DerivedPlace]
@@ -92,4 +92,4 @@ def check_entity(
     if not expected.is_known:
         return CheckedRows(tuple(found), frozenset())
     yield from RowComparison(reader, stored).compare(reporter, key, expected, known)
-    return CheckedRows(tuple(found), places)
+    return CheckedRows(tuple(found), frozenset([each for each in places if stored[each] is not None]))

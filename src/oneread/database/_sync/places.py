@@ -60,8 +60,9 @@ class PlaceVerbs:
 
         Costs two requests: one row, and `limit` + 1 of those that refer to it; one more where references forbid its
         delete, and one for each group in which it is an item of a feed, of `limit` + 1 memberships. With `check` one
-        for the schema and one for each table with places, of a row for each place. On a store that changes one row at a
-        time a child is read with its root, and with `check` once more behind its places.
+        for the schema and one for each table with places, of a row for each place. Of a deleted entity two more, and
+        with feeds up to four, of `limit` rows each: what still follows from its delete. On a store that changes one row
+        at a time a child is read with its root, and with `check` once more behind its places.
 
         Arguments:
             model: its class, or that of its model.
