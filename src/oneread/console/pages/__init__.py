@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from oneread.console.asking import REQUESTS, ROWS, PageRequest
 from oneread.console.blocks import ConsolePage
+from oneread.console.pages.changed import show_changed
 from oneread.console.pages.costs import show_costs
 from oneread.console.pages.counters import show_counter, show_counters
 from oneread.console.pages.data import show_classes, show_list
@@ -55,6 +56,7 @@ PAGES: Final = (
     MenuPage("/data/{name}", show_list, "/data"),
     MenuPage("/entity/{name}", show_entity, "/data"),
     MenuPage("/find/{name}", find_by_field, "/data"),
+    MenuPage("/changed/{name}", show_changed, "/data"),
     MenuPage("/graph", show_graph, "/graph", "Graph"),
     MenuPage("/costs", show_costs, "/costs", "Costs"),
     MenuPage("/verify", show_verify, "/verify", "Verify", 1),

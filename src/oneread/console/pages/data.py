@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from oneread.console.blocks import (
     columns,
     says,
 )
+from oneread.console.pages.whole_keys import entity_of_key
 from oneread.costs.bounds import Bound, counted
 from oneread.database.lists import list_of
 from oneread.database.typed_keys import WantedType, key_parts, rest_of_key, value, values
@@ -126,12 +127,22 @@ async def show_list(ask: PageRequest) -> ConsolePage:
     blocks.append(WaysBlock(_way(ask, page.previous), _way(ask, page.next)))
     how = ask.explain.page(cls, *equal, limit=limit, cursor=cursor, **bounds)
     blocks.append(FoldBlock("How it is read", str(how)))
-    blocks.append(NoteBlock("", says("verify it", link=ask.link("/do/verify", of=cls.__name__))))
+    most = bound_text(bound)
+    if issubclass(cls, Model) and not rest and not rows:
+        blocks.insert(1, await entity_of_key(ask, cls, words))
+        most = ""
+    return ConsolePage(cls.__name__, [*blocks, *_further(ask, cls)], about=about, most=most)
+
+
+def _further(ask: PageRequest, cls: Any) -> Iterator[PageBlock]:
+    """What else there is of a model or view."""
+    yield NoteBlock("", says("verify it", link=ask.link("/do/verify", of=cls.__name__)))
+    if issubclass(cls, Model) and cls in ask.catalog.logs:
+        yield NoteBlock("", says("what changed last, and what was deleted", link=ask.link(f"/changed/{cls.__name__}")))
     if others := [view for view in lists_of(ask, cls) if view is not cls]:
-        blocks.append(TableBlock("Other lists of it", CLASS_COLUMNS, class_rows(ask, others)))
+        yield TableBlock("Other lists of it", CLASS_COLUMNS, class_rows(ask, others))
     if issubclass(cls, Model):
-        blocks.append(_finding(ask, cls))
-    return ConsolePage(cls.__name__, blocks, about=about, most=bound_text(bound))
+        yield _finding(ask, cls)
 
 
 def _are_numbers(values: list[Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from oneread.console.asking import PageRequest, cell_of
 from oneread.console.blocks import (
@@ -21,6 +21,16 @@ from oneread.console.blocks import (
     says,
 )
 from oneread.console.pages.data import bound_text, kind_of
+from oneread.console.pages.deleted import (
+    counters_of,
+    deleted_facts,
+    last_values,
+    left_summary,
+    lists_by,
+    look_into_lists,
+    still_follows,
+    unlisted_rows,
+)
 from oneread.costs.bounds import counted
 from oneread.database.places import EntityPlaces, EntityVersions, Holder, RawCell, ShownNumber, ShownPlace
 from oneread.database.typed_keys import has_words, key_parts, whole_key, word
@@ -32,6 +42,7 @@ from oneread.store.requests import Read
 
 _RAW: Final = 4_096
 """Bytes of a raw cell that are shown."""
+_Columns: TypeAlias = tuple[list[PageBlock], list[PageBlock]]
 _MANY: Final = 1_000
 """Rows that a change writes here, from which on it is said in another tone."""
 
@@ -46,10 +57,8 @@ async def show_entity(ask: PageRequest) -> ConsolePage:
     title = " ".join([cls.__name__, *words])
     about: CellTexts = (ShownText(cls.__name__, link=ask.link_of(cls)), ShownText(kind_of(cls), "dim"))
     if issubclass(cls, Model):
-        blocks, beside = await _entity(ask, cls, key, words)
-        return ConsolePage(
-            title, blocks, beside, about, bound_text(ask.explain.places(cls, *key, check=bool(ask.one("check"))).bound)
-        )
+        columns_of_page, most = await _entity(ask, cls, key, words)
+        return ConsolePage(title, *columns_of_page, about, most)
     found = await ask.db.find(cls, *key)
     if found is None:
         raise NotFound("there is none of this key", of=cls, key=words)
@@ -60,26 +69,41 @@ async def show_entity(ask: PageRequest) -> ConsolePage:
 
 async def _entity(
     ask: PageRequest, cls: type[Model[Any]], key: tuple[Any, ...], words: list[str]
-) -> tuple[list[PageBlock], list[PageBlock]]:
-    """The two columns: fields, versions and the row; and where it is shown."""
+) -> tuple[_Columns, str]:
+    """The two columns, and their bound: fields, versions and the row; and where it is shown."""
     checks = bool(ask.one("check"))
     try:
         found = await ask.db.places(cls, *key, cursor=ask.one("cursor") or None, check=checks)
     except Corrupt as error:
-        return [NoteBlock("bad", says(str(error))), _raw_row(await _cells(ask, cls, key))], []
-    blocks: list[PageBlock] = []
+        return ([NoteBlock("bad", says(str(error))), _raw_row(await _cells(ask, cls, key))], []), ""
     if found.entity is None:
-        blocks.append(NoteBlock("warn", says("this entity was deleted; its row remains as a mark that it was")))
-    else:
-        blocks.append(FactsBlock("Fields", _fields(ask, found.entity, words)))
+        return (await _deleted(ask, cls, key, words, found)), ""
+    blocks: list[PageBlock] = [FactsBlock("Fields", _fields(ask, found.entity, words))]
     blocks += [FactsBlock("Versions", _versions(found.versions)), _raw_row(list(found.cells))]
-    if found.entity is not None:
-        bound = ask.costs.delete(type(found.entity))
-        blocks.append(FoldBlock(f"If it were deleted: at most {bound_text(bound)}; tasks do what is more", str(bound)))
-        if ask.may_write:
-            blocks.append(NoteBlock("", says("delete it", link=ask.link("/do/delete", of=cls.__name__, key=words))))
-    blocks.append(FoldBlock("How it is read", str(ask.explain.places(cls, *key, check=checks))))
-    return blocks, _places(ask, cls, words, found)
+    bound = ask.costs.delete(type(found.entity))
+    blocks.append(FoldBlock(f"If it were deleted: at most {bound_text(bound)}; tasks do what is more", str(bound)))
+    if ask.may_write:
+        blocks.append(NoteBlock("", says("delete it", link=ask.link("/do/delete", of=cls.__name__, key=words))))
+    how = ask.explain.places(cls, *key, check=checks)
+    blocks.append(FoldBlock("How it is read", str(how)))
+    beside = _places(ask, cls, words, found)
+    if found.shows:
+        shown = [_number(ask, each) for each in found.shows]
+        beside.append(TableBlock("Numbers", columns("number", "of", "as"), shown))
+    beside += [*_holders(ask, cls, words, found), lists_by(ask, cls, words)]
+    return (blocks, beside), bound_text(how.bound)
+
+
+async def _deleted(
+    ask: PageRequest, cls: type[Model[Any]], key: tuple[Any, ...], words: list[str], found: EntityPlaces
+) -> _Columns:
+    """The two columns of a deleted entity: that it was, its last values and its row; and what it left."""
+    has = await look_into_lists(ask, cls, key)
+    blocks = [*deleted_facts(found), *last_values(ask, found)]
+    blocks += [FactsBlock("Versions", _versions(found.versions)), _raw_row(list(found.cells))]
+    beside = [left_summary(found, has), *_places(ask, cls, words, found), *still_follows(ask, found)]
+    beside += [*_holders(ask, cls, words, found), lists_by(ask, cls, words, has), *(await counters_of(ask, found))]
+    return blocks, [*beside, *unlisted_rows(ask, cls, key)]
 
 
 def _fields(ask: PageRequest, found: Any, words: list[str]) -> list[tuple[str, CellTexts]]:
@@ -112,10 +136,13 @@ def _versions(versions: EntityVersions) -> list[tuple[str, CellTexts]]:
 
 
 def _places(ask: PageRequest, cls: type, words: list[str], found: EntityPlaces) -> list[PageBlock]:
-    """Every row that follows from it, the numbers that it shows, and who refers to it."""
+    """Every row that follows from it."""
     heads = columns("place", "by", "a change writes")
     rows = [_place(ask, each) for each in found.places]
-    blocks: list[PageBlock] = [TableBlock("Where it is shown", heads, rows, empty="nowhere")]
+    heading, empty = "Where it is shown", "nowhere"
+    if found.entity is None:
+        heading, empty = "Rows that still show it", "none that its row lists, or a task will remove"
+    blocks: list[PageBlock] = [TableBlock(heading, heads, rows, empty=empty)]
     if found.checked is None:
         check = ask.link(f"/entity/{cls.__name__}", key=words, check="yes")
         blocks.append(NoteBlock("", says("compare these rows with what they should be", link=check)))
@@ -126,15 +153,16 @@ def _places(ask: PageRequest, cls: type, words: list[str], found: EntityPlaces) 
     blocks += [
         NoteBlock("bad", (ShownText(each.text), ShownText("verify", link=ask.link("/verify")))) for each in found.faults
     ]
-    if found.shows:
-        shown = [_number(ask, each) for each in found.shows]
-        blocks.append(TableBlock("Numbers", columns("number", "of", "as"), shown))
-    holders = [_holder(ask, each) for each in found.holders]
+    return blocks
+
+
+def _holders(ask: PageRequest, cls: type, words: list[str], found: EntityPlaces) -> list[PageBlock]:
+    """A page of who refers to it."""
     heads = columns("entity", "by", "takes")
     none = "none that is listed: a plain Ref leaves no trace at what it refers to"
-    blocks.append(TableBlock("Who refers to it", heads, holders, empty=none))
+    rows = [_holder(ask, each) for each in found.holders]
     onward = ask.link(f"/entity/{cls.__name__}", key=words, cursor=found.next) if found.next else ""
-    return [*blocks, WaysBlock(next=onward)]
+    return [TableBlock("Who refers to it", heads, rows, empty=none), WaysBlock(next=onward)]
 
 
 _BY: Final = {"back-reference": "says to its source who takes values of it", "hold": "forbids its source's delete"}
@@ -146,7 +174,7 @@ def _place(ask: PageRequest, place: ShownPlace) -> list[CellTexts]:
     link = ""
     if view is not None and place.kind in ("share", "unique") and ask.can_find(view):
         link = ask.link_of_key(view, equal)
-    elif view is not None and place.kind in ("index", "unique", "back-reference", "hold"):
+    elif view is not None and place.kind in ("index", "unique", "back-reference", "hold", "feed entry"):
         link = ask.link(f"/data/{place.view}", key=equal)
     key = " / ".join(word(each) for each in place.key)
     by: CellTexts = says(f"{place.kind} each({place.field})" if place.field and place.kind == "index" else place.kind)

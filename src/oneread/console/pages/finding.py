@@ -7,6 +7,8 @@ from typing import Any
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import ConsolePage, NoteBlock, PageBlock, TableBlock, says
 from oneread.console.pages.data import CLASS_COLUMNS, class_rows, kind_of, lists_of
+from oneread.console.pages.whole_keys import entity_of_key
+from oneread.database.typed_keys import key_parts
 from oneread.derivations.rules import rules_of
 from oneread.errors import InvalidQuery
 from oneread.models.paths import path_of
@@ -18,8 +20,10 @@ async def find_by_field(ask: PageRequest) -> ConsolePage:
     field, given = ask.one("field"), ask.one("value")
     if field not in cls.__struct_fields__:
         raise InvalidQuery("this is not a field of the model", model=cls, field=field)
-    found = [view for view in [cls, *lists_of(ask, cls)] if _first_field(ask, view) == field]
     blocks: list[PageBlock] = []
+    if given and [each.name for each in key_parts(ask.catalog, cls)] == [field]:
+        blocks.append(await entity_of_key(ask, cls, [given]))
+    found = [view for view in [cls, *lists_of(ask, cls)] if _first_field(ask, view) == field]
     if found:
         rows = class_rows(ask, found)
         for view, row in zip(found, rows, strict=True):
@@ -33,7 +37,7 @@ async def find_by_field(ask: PageRequest) -> ConsolePage:
                 _declaration(cls, field),
             )
         )
-    return ConsolePage(f"{cls.__name__} by {field}", blocks, about=says(kind_of(cls)), most="nothing")
+    return ConsolePage(f"{cls.__name__} by {field}", blocks, about=says(kind_of(cls)), most="" if given else "nothing")
 
 
 def _first_field(ask: PageRequest, cls: Any) -> str:

@@ -18,6 +18,7 @@ from oneread.console.blocks import (
     columns,
     says,
 )
+from oneread.console.pages.changed import deleted_lately
 from oneread.console.pages.data import CLASS_COLUMNS, class_rows, declared_models, declared_views
 from oneread.console.pages.tasks import COUNTED, behind_text
 from oneread.costs.bounds import counted, readable
@@ -59,6 +60,7 @@ async def show_overview(ask: PageRequest) -> ConsolePage:
             empty="no views",
         ),
     ]
+    blocks += await deleted_lately(ask)
     if found.engine is not None:
         tables = [
             [says(name), says(f"{each.rows:,}"), says(readable(each.bytes))]
