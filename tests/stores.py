@@ -19,6 +19,7 @@ ON_SERVERS = {
     "docs/test_which_store.py",
     "unit/console/test_acting.py",
     "unit/console/test_deleted.py",
+    "unit/console/test_member.py",
     "unit/console/test_pages.py",
     "unit/copying/test_copies_on_servers.py",
     "unit/counters/test_cache_first.py",
@@ -49,6 +50,7 @@ ON_SERVERS = {
     "unit/heat/test_doctor_copies.py",
     "unit/heat/test_recorder.py",
     "unit/jobs/test_jobs.py",
+    "unit/verify/test_feed_member.py",
 }
 """What runs on these as well, but for what is left out on "row": a request takes them a millisecond or more."""
 

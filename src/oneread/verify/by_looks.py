@@ -6,18 +6,25 @@ docs/decisions/0104-verify-one-row-at-a-time.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
+from oneread.feeds.entries import Entries
+from oneread.feeds.entry_cells import entry_row
 from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
+from oneread.plans.progress import no_progress
+from oneread.store.rows import Row
 from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.outbox import unversioned
 from oneread.verify import looks
+from oneread.verify.feed_member import CheckMember, MemberFeed
 from oneread.verify.feed_passes import RowEntriesCheck
+from oneread.verify.feed_scope import FeedScope
 from oneread.verify.group_rows import FaultyRows
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.listed_groups import GroupRowPasses
@@ -81,6 +88,39 @@ class LookedComparison:
         return Compared(passes.entities, passes.seen_ahead)
 
 
+class LookedMember:
+    """How the rows of one member are compared by looks; what is being changed is looked at a few times only."""
+
+    def __init__(self, keyspaces: StoreKeyspaces, cells: CopyCells) -> None:
+        self._keyspaces = keyspaces
+        self.scanner = LogicalScanner(cells, None, no_progress)
+        self.scanner.learn(keyspaces)
+
+    def entry(self, row: Row) -> Row:
+        """Empty where nothing shows it."""
+        return entry_row(row)
+
+    def confirm(self, found: Sequence[Finding]) -> Plan[list[Finding]]:
+        """Those that two looks at their entities find."""
+        owners: looks.Suspects = {}
+        for each in found:
+            owners.setdefault(each.owner, set()).add((each.fault.table, each.fault.key))
+        seen = yield from looks.Looker(self._keyspaces, self.scanner).confirm(owners)
+        return [each for several in seen.found.values() for each in several]
+
+    def compare(
+        self,
+        feed: Entries,
+        scope: FeedScope,
+        parts: Sequence[bytes],  # noqa: ARG002 - each look reads the tasks that it needs
+        faulty: Sequence[bytes],
+    ) -> Plan[tuple[list[Finding], bool]]:
+        """By two looks at what seems wrong."""
+        check = RowEntriesCheck(self._keyspaces, self.scanner, feed, faulty)
+        yield from check.compare(scope)
+        return check.found, not check.unsettled
+
+
 def by_looks(catalog: Catalog, cells: CopyCells, committer: RowCommitter) -> Inspection:
     """How such a store is verified and mended; `cells` are those of its documents."""
 
@@ -90,4 +130,10 @@ def by_looks(catalog: Catalog, cells: CopyCells, committer: RowCommitter) -> Ins
         scanner.learn(keyspaces)
         return RowMender(keyspaces, scanner, committer)
 
-    return Inspection(partial(LookedComparison, cells), mender)
+    def member(check: CheckMember) -> Plan[MemberFeed]:
+        keyspaces = StoreKeyspaces(catalog, (yield from stored_schema()), now=(yield from Now()))
+        compared = LookedMember(keyspaces, cells)
+        yield from compared.scanner.begin()
+        return (yield from check(keyspaces, compared))
+
+    return Inspection(partial(LookedComparison, cells), mender, member)

@@ -136,6 +136,10 @@ class ExpectedRows(msgspec.Struct, frozen=True, gc=False):
         return not (self.missing_sources or self.missing_groups or self.digests)
 
 
+NOTHING: Final = ExpectedRows(None, {}, {}, NO_DERIVED_WRITES)
+"""What an entity has that is not there."""
+
+
 class StoredEntity(msgspec.Struct, frozen=True, gc=False):
     """An entity that is not deleted, with its hidden copies by name."""
 

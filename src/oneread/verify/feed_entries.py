@@ -23,6 +23,7 @@ from oneread.store.rows import VALUE, Row, RowRange
 from oneread.transactions import outbox
 from oneread.verify.digest_pass import Digests, bucket_of
 from oneread.verify.feed_rows import check_rows
+from oneread.verify.feed_scope import FeedScope, whole_feed
 from oneread.verify.keyspace import DAMAGED
 from oneread.verify.locate_pass import CrossCheck
 from oneread.verify.report import EntryRow, FaultReporter
@@ -67,11 +68,16 @@ class EntriesCheck:
         self._left_out = set(faulty)
 
     def run(self, feed: Entries, now: int) -> Plan[None]:
-        """Is each entry there and right, and shown by a membership?"""
+        """Is each entry there and right, and shown by a membership? Are the rows besides right?"""
         yield from self._leave_out_tasks()
+        yield from self.compare(feed, now, whole_feed(feed))
+        yield from check_rows(feed, self._scanner, self._reporter, self._left_out)
+
+    def compare(self, feed: Entries, now: int, scope: FeedScope) -> Plan[None]:
+        """Is each entry of a part of a feed there and right, and shown by a membership?"""
         digests = Digests()
         self._scanner.phase(f"{feed.name}: expected entries")
-        yield from _Pairs(feed, self._scanner, self._left_out, digests.expect).run(now)
+        yield from _Pairs(feed, self._scanner, self._left_out, digests.expect).run(now, scope)
         self._scanner.phase(f"{feed.name}: entries")
         side = _StoredSide(feed, self._scanner, self._left_out, now)
 
@@ -79,12 +85,12 @@ class EntriesCheck:
             yield from side.load(found)
             digests.find(side.shown(found))
 
-        yield from self._scanner.scan_all("views", RowRange.under(feed.prefix), take)
+        yield from self._scanner.scan_all("views", scope.entries, take)
         differing = digests.differing_rows()
         if differing:
             self._scanner.phase(f"{feed.name}: locating differences")
-            yield from _Locating(feed, self._scanner, self._reporter, differing).run(side, self._left_out, now)
-        yield from check_rows(feed, self._scanner, self._reporter, self._left_out)
+            locating = _Locating(feed, self._scanner, self._reporter, differing)
+            yield from locating.run(side, self._left_out, now, scope)
 
     def _leave_out_tasks(self) -> Plan[None]:
         """Leaves out the rows that a task is for; what was set aside is a fault until it is done."""
@@ -133,11 +139,13 @@ class JoinedGroups:
         self._group = b""
         self._items: list[ItemRow] = []
         self._oldest: bytes | None = None
+        self._members: Callable[[bytes], RowRange] = feed.members_of
 
-    def run(self, now: int) -> Plan[None]:
+    def run(self, now: int, scope: FeedScope) -> Plan[None]:
         """Scans the items, and the memberships of each of their groups."""
-        self._oldest = self._feed.oldest(now)
-        yield from self._scanner.scan_all("views", RowRange.under(self._feed.items), self._add_items)
+        self._oldest, self._members = self._feed.oldest(now), scope.members
+        for within in scope.items:
+            yield from self._scanner.scan_all("views", within, self._add_items)
         yield from self._join()
 
     def _add_items(self, found: list[Found]) -> Plan[None]:
@@ -160,7 +168,7 @@ class JoinedGroups:
     def _join(self) -> Plan[None]:
         """Joins the items of one group with its memberships."""
         if self._items:
-            yield from self._scanner.scan_all("views", self._feed.members_of(self._group), self._join_members)
+            yield from self._scanner.scan_all("views", self._members(self._group), self._join_members)
         self._items = []
 
     def _join_members(self, found: list[Found]) -> Plan[None]:
@@ -278,15 +286,15 @@ class _Locating:
         self._reported: set[bytes] = set()
         self._check = CrossCheck(feed.name)
 
-    def run(self, side: _StoredSide, left_out: set[bytes], now: int) -> Plan[None]:
+    def run(self, side: _StoredSide, left_out: set[bytes], now: int, scope: FeedScope) -> Plan[None]:
         """Is each expected entry there? Is each that is there expected?"""
-        yield from _Pairs(self._feed, self._scanner, left_out, self._add_expected).run(now)
+        yield from _Pairs(self._feed, self._scanner, left_out, self._add_expected).run(now, scope)
         yield from self._compare_expected()
 
         def backward(found: list[Found]) -> Plan[None]:
             return self._find_surplus(side, found)
 
-        yield from self._scanner.scan_all("views", RowRange.under(self._feed.prefix), backward)
+        yield from self._scanner.scan_all("views", scope.entries, backward)
         self._check.check_explained(self._differing)
 
     def _add_expected(self, lines: list[Shown]) -> Plan[None]:

@@ -22,6 +22,7 @@ from oneread.store.rows import VALUE, Cell, Row, RowRange
 from oneread.verify.confirm import Seen, confirm
 from oneread.verify.feed_entries import JoinedGroups
 from oneread.verify.feed_looks import FeedLooker, PlacesReader, hidden_by, is_right, living_row
+from oneread.verify.feed_scope import FeedScope, whole_feed
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.logical_scanner import READ, LogicalScanner
 from oneread.verify.looks import two_looks
@@ -108,19 +109,23 @@ class RowEntriesCheck:
 
         For each 1,000 entries about three requests, and one or more for each group.
         """
-        feed, scanner = self._feed, self._scanner
-        scanner.phase(f"{feed.name}: expected entries")
-        yield from _RowPairs(feed, scanner, self._left_out, self._large, self._expect).run(self._now)
-        yield from self._compare()
-        scanner.phase(f"{feed.name}: entries")
-        yield from scanner.scan_all("views", RowRange.under(feed.prefix), self._backward)
-        self._end_member()
-        yield from self._look()
+        yield from self.compare(whole_feed(self._feed))
         yield from self._confirm(self._looker.members, self._full)
         large = self._large.rows
         if large is not None:
-            scanner.phase(f"{feed.name}: large groups")
+            self._scanner.phase(f"{self._feed.name}: large groups")
             yield from self._check_large_groups(large)
+
+    def compare(self, scope: FeedScope) -> Plan[None]:
+        """Compares the entries of a part of the feed with its items and memberships."""
+        feed, scanner = self._feed, self._scanner
+        scanner.phase(f"{feed.name}: expected entries")
+        yield from _RowPairs(feed, scanner, self._left_out, self._large, self._expect).run(self._now, scope)
+        yield from self._compare()
+        scanner.phase(f"{feed.name}: entries")
+        yield from scanner.scan_all("views", scope.entries, self._backward)
+        self._end_member()
+        yield from self._look()
 
     # Suspects.
 

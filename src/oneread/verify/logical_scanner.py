@@ -16,7 +16,7 @@ from oneread.plans.progress import Reporter
 from oneread.plans.scans import FetchBatch, fetch_rows
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
-from oneread.store.rows import REMOVED, VALUE, WRITES, Cell, Row, RowRange, Table, living
+from oneread.store.rows import REMOVED, VALUE, WRITES, Cell, Row, Table, living
 from oneread.transactions.copy_cells import COPY_CELL, CopyCells
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.group_shards import GroupShards
@@ -85,12 +85,6 @@ class LogicalScanner(Scanner):
         for first in range(0, len(keys), READ):
             rows += yield from self._read(table, list(keys[first : first + READ]))
         return rows
-
-    def scan_stored(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
-        """The first rows of a range, as they are stored."""
-        found = yield from self._fetch(table, within, limit)
-        self.rows += len(found)
-        return found
 
     def meaning_of_root(self, key: bytes, row: Row | None) -> Row | None:
         """A root row that was read as it is stored."""

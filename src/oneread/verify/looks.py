@@ -15,11 +15,10 @@ from oneread.derivations.catalog import Catalog
 from oneread.plans.plan import Plan
 from oneread.store.keys import kind_part
 from oneread.store.rows import Row
-from oneread.transactions.derived_writes import NO_DERIVED_WRITES
 from oneread.verify.confirm import Pace, Seen, confirm
 from oneread.verify.copy_check import CopyComparison
 from oneread.verify.entity_rows import DerivedPlace, RowComparison, places_of, read_places
-from oneread.verify.expected import ExpectedRows, RowReader
+from oneread.verify.expected import NOTHING, ExpectedRows, RowReader
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.logical_scanner import LogicalScanner, settled_roots
 from oneread.verify.report import FaultReporter, Finding
@@ -37,8 +36,6 @@ OWNERS: Final = 100
 
 Suspects: TypeAlias = dict[bytes, set[DerivedPlace]]
 """Root rows whose rows seemed wrong, each with further rows that name it; empty for rows that name none."""
-
-NOTHING: Final = ExpectedRows(None, {}, {}, NO_DERIVED_WRITES)
 
 
 def two_looks() -> Pace:

@@ -23,10 +23,10 @@ from oneread.transactions.outbox import PRESENT
 from oneread.transactions.root import AHEAD_MILLISECONDS, VERSION
 from oneread.verify.copy_check import CopyComparison
 from oneread.verify.digest_pass import Digests, SeenAhead
-from oneread.verify.expected import ExpectedRows, RowReader
+from oneread.verify.expected import NOTHING, ExpectedRows, RowReader
 from oneread.verify.keyspace import Pointers, StoreKeyspaces, pointers_of, shown_of
 from oneread.verify.logical_scanner import LogicalScanner
-from oneread.verify.looks import NOTHING, Looker, Looks, Suspects
+from oneread.verify.looks import Looker, Looks, Suspects
 from oneread.verify.report import FaultReporter, Finding
 from oneread.verify.sequence_check import SequenceCheck
 

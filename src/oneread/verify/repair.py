@@ -16,6 +16,7 @@ from oneread.errors import OnereadError, SchemaMismatch, StaleCopies, Unavailabl
 from oneread.plans.in_time import OutOfTime, in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress
+from oneread.verify.feed_member import CheckMember, MemberFeed
 from oneread.verify.report import Finding
 from oneread.verify.verify import PartComparison, Verification, Verifier, VerifyOptions
 
@@ -86,6 +87,8 @@ class Inspection(NamedTuple):
     """Makes what compares the parts of a verification."""
     mender: Callable[[VerifyOptions], Plan[Mending]]
     """Makes what mends, under the schema of this moment."""
+    member: Callable[[CheckMember], Plan[MemberFeed]]
+    """Compares one member's feed."""
 
 
 class Repairer:

@@ -22,6 +22,7 @@ from oneread.console.pages.graph import show_graph
 from oneread.console.pages.heat import show_heat
 from oneread.console.pages.launches import show_launch, show_launches
 from oneread.console.pages.log import show_log
+from oneread.console.pages.member import show_member
 from oneread.console.pages.moves import show_moves
 from oneread.console.pages.overview import show_overview
 from oneread.console.pages.schema import show_schema
@@ -47,6 +48,8 @@ class MenuPage(NamedTuple):
 
 COUNTING: Final = 100
 """Requests of a page that counts what waits: markers of commits are in 64 places."""
+LOOKED: Final = 200
+"""Requests of a page that compares one member's feed: of some stores, one for each task of what seems wrong, twice."""
 RECORDED: Final = 5_000
 """Rows of a page that reads heat: a row a minute of each program, and their sums of 14 days."""
 
@@ -65,6 +68,7 @@ PAGES: Final = (
     MenuPage("/counters", show_counters, "/counters", "Counters", 1),
     MenuPage("/counter", show_counter, "/counters"),
     MenuPage("/feeds", show_feeds, "/feeds", "Feeds", 1, COUNTING),
+    MenuPage("/feeds/{name}", show_member, "/feeds", requests=LOOKED, rows=RECORDED),
     MenuPage("/launches", show_launches, "/launches", "Launches", 2),
     MenuPage("/launches/{name}", show_launch, "/launches"),
     MenuPage("/moves", show_moves, "/moves", "Moves", 2),

@@ -131,6 +131,9 @@ async def show_list(ask: PageRequest) -> ConsolePage:
     if issubclass(cls, Model) and not rest and not rows:
         blocks.insert(1, await entity_of_key(ask, cls, words))
         most = ""
+    if feed is not None:
+        compared = ask.link(f"/feeds/{cls.__name__}", key=words[: feed.members])
+        blocks.append(NoteBlock("", says("compare it with what it should be", link=compared)))
     return ConsolePage(cls.__name__, [*blocks, *_further(ask, cls)], about=about, most=most)
 
 

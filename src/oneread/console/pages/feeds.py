@@ -29,10 +29,11 @@ async def show_feeds(ask: PageRequest) -> ConsolePage:
                     number(lag.oldest),
                     says(kept),
                     says(bound_text(ask.page_bound(feed)[1])),
+                    says("compare a member's", link=ask.link(f"/feeds/{feed.__name__}")),
                 ]
             )
     waiting, cost = ("fan-outs waiting", "oldest, s"), "a page, at most"
-    heads = columns("feed", "by", *waiting, "kept", cost, right=(*waiting, cost))
+    heads = columns("feed", "by", *waiting, "kept", cost, "", right=(*waiting, cost))
     return ConsolePage("Feeds", [TableBlock("", heads, rows, empty="the schema has no feeds")], live=2)
 
 

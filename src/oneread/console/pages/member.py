@@ -1,0 +1,108 @@
+"""One member's feed: what is stored, beside what a verification of this member says that it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from oneread.console.acting import offer
+from oneread.console.asking import PageRequest, text_cell
+from oneread.console.blocks import (
+    CellTexts,
+    ConsolePage,
+    FormBlock,
+    FormInput,
+    NoteBlock,
+    PageBlock,
+    ShownText,
+    TableBlock,
+    columns,
+    says,
+)
+from oneread.costs.bounds import counted
+from oneread.database.typed_keys import WantedType, key_parts, values, word
+from oneread.derivations.views import Feed
+from oneread.errors import InvalidQuery
+from oneread.feeds.feed_view import FeedView
+from oneread.verify.feed_member import MemberEntry, MemberFeed
+
+ENTRIES: Final = 20
+"""The newest of a member that are compared."""
+
+
+async def show_member(ask: PageRequest) -> ConsolePage:
+    """The newest entries of one member, each right or wrong."""
+    feed = ask.declared()
+    view = ask.catalog.views.get(feed)
+    if not isinstance(view, FeedView):
+        raise InvalidQuery("this is not a feed", view=feed)
+    parts = key_parts(ask.catalog, feed)[: len(view.member_codec.elements)]
+    words = ask.several("key")
+    about: CellTexts = (ShownText(feed.__name__, link=ask.link_of(feed)), ShownText("a member's feed, compared"))
+    form = _form(ask, feed, parts, words)
+    if not all(words) or len(words) < len(parts):
+        whose = NoteBlock("", says("say whose feed is to be compared with what it should be"))
+        return ConsolePage(f"{feed.__name__} compared", [form, whose], about=about)
+    member = values(feed, parts, words)
+    found = await ask.db.run(ask.db.operations.parts.inspector.compare_member(view, member, ENTRIES))
+    title = f"{feed.__name__} of {' '.join(words)}"
+    return ConsolePage(title, [form, *_found(ask, view, found)], about=about)
+
+
+def _form(ask: PageRequest, feed: type[Feed[Any]], parts: Sequence[WantedType], words: Sequence[str]) -> FormBlock:
+    filled = [*words, *[""] * len(parts)]
+    inputs = [
+        FormInput("key", each.name, filled[place], getattr(each.type, "__name__", ""))
+        for place, each in enumerate(parts)
+    ]
+    return FormBlock(ask.link(f"/feeds/{feed.__name__}"), inputs, "Compare")
+
+
+def _found(ask: PageRequest, view: FeedView, found: MemberFeed) -> list[PageBlock]:
+    name = view.cls.__name__
+    wrong = [each for each in found.entries if each.fault is not None]
+    faults = len(wrong) + len(found.faults)
+    blocks: list[PageBlock] = []
+    if faults:
+        blocks.append(
+            NoteBlock("bad", says(f"{counted(faults, 'fault')} in {counted(len(found.entries), 'entry row')}"))
+        )
+        blocks.append(offer(ask, f"repair {name}", "repair", f"oneread repair {name}", of=name))
+    elif found.settled:
+        blocks.append(NoteBlock("ok", says("every entry that is compared is as it should be")))
+    if not found.settled:
+        blocks.append(NoteBlock("warn", says("some of it was being changed whenever it was looked at: look again")))
+    blocks += [NoteBlock("bad", (text_cell(each.text),)) for each in found.faults]
+    names = list(dict.fromkeys(field for each in found.entries for field in each.stored or ()))
+    rows = [_row(ask, view, each, names) for each in found.entries]
+    heads = columns("item", *names, "is", "should be")
+    blocks.append(
+        TableBlock("Stored, newest first", heads, rows, empty="this member has no entries, and should have none")
+    )
+    return [*blocks, _compared(ask, view, found)]
+
+
+def _row(ask: PageRequest, view: FeedView, entry: MemberEntry, names: Sequence[str]) -> list[CellTexts]:
+    words = [word(each) for each in entry.item]
+    item = says(" ".join([view.model.__name__, *words]), link=ask.link_of_key(view.model, words) if words else "")
+    if not words:
+        item = says(" / ".join(word(each) for each in entry.values))
+    stored = entry.stored or {}
+    cells: list[CellTexts] = [(text_cell(stored[name]),) if name in stored else () for name in names]
+    fault = entry.fault
+    if fault is None:
+        return [item, *cells, says("right", "ok"), ()]
+    expected = (text_cell(fault.expected),) if fault.expected else says("not there", "dim")
+    return [item, *cells, says(fault.kind, "bad"), expected]
+
+
+def _compared(ask: PageRequest, view: FeedView, found: MemberFeed) -> NoteBlock:
+    """What was compared, and what was not."""
+    said = [f"the newest {ENTRIES:,} were compared, and older ones are there" if found.older else "all were compared"]
+    more = "; the member has more" if found.more_groups else ""
+    said.append(f"in {counted(found.groups, 'group')}{more}")
+    if view.large is not None:
+        said.append(f"groups of more than {view.large.above:,} are merged by pages and may have no entries")
+    said.append("what a task will still write is not wrong")
+    link = ShownText("compare all", link=ask.link("/do/verify", of=view.cls.__name__))
+    return NoteBlock("", (*says("; ".join(said), "dim"), link))
