@@ -12,7 +12,8 @@ import logging
 import secrets
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,8 +25,8 @@ from oneread.cli import interrupts
 from oneread.cli.options import Invocation, reading_url, with_shared_options, writing_url
 from oneread.cli.output import flush
 from oneread.connect import connect_async
+from oneread.database.async_database import AsyncDatabase
 from oneread.errors import UsageError
-from oneread.evolution.schema import Schema
 from oneread.store.urls import redact
 
 PORT: Final = 8460
@@ -47,13 +48,16 @@ AllowHostOption = Annotated[
     list[str],
     typer.Option("--allow-host", metavar="NAME", help="Names by which browsers may ask, besides the address."),
 ]
+ConsoleCacheOption = Annotated[
+    str | None, typer.Option("--cache", metavar="URL", help="Where values of cache-first counters are.")
+]
 MayWriteOption = Annotated[
     bool, typer.Option("--write", help="The store can be changed: repair, tasks, launches, entities.")
 ]
 
 
 @with_shared_options
-def command(
+def command(  # noqa: PLR0913 - each option says who may ask, or for what
     given: Invocation,
     *,
     host: HostOption = "127.0.0.1",
@@ -62,6 +66,7 @@ def command(
     proxy_user: ProxyUserOption = "",
     trusted: TrustedOption = [],  # noqa: B006 - typer makes a list of its own
     allow_host: AllowHostOption = [],  # noqa: B006 - as above
+    cache: ConsoleCacheOption = None,
     write: MayWriteOption = False,
 ) -> None:
     """Shows a store in a browser: its data, what follows from what, what it costs, what is late, and what is hot.
@@ -99,7 +104,7 @@ def command(
 
         interrupts.install()
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_serve((url, schema), options, listening, say))
+            asyncio.run(_serve(partial(connect_async, url, schema, workers=0, cache=cache), options, listening, say))
 
 
 def _may_write(_user: str) -> bool:
@@ -154,11 +159,14 @@ def _is_failure(record: logging.LogRecord) -> bool:
 
 
 async def _serve(
-    store: tuple[str, Schema], options: dict[str, Any], listening: socket.socket, ready: Callable[[], None]
+    store: Callable[[], Awaitable[AsyncDatabase]],
+    options: dict[str, Any],
+    listening: socket.socket,
+    ready: Callable[[], None],
 ) -> None:
     uvicorn: Any = import_module("uvicorn")
     console: Any = import_module("oneread.console")
-    async with await connect_async(*store, workers=0) as db:
+    async with await store() as db:
         app = console.console(db, **options)
         config = uvicorn.Config(
             app,

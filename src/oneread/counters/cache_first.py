@@ -145,6 +145,11 @@ class CacheFirstPlans:
         stored = greatest_among(rows)
         return CacheReading(self.seen.show(name, max(value, stored)), stored, len(rows))
 
+    def peek(self, name: str) -> Plan[int | None]:
+        """The value that the cache has; None where it has none. Unlike a read it puts back nothing."""
+        found = yield from CacheRead(cache_key(name))
+        return None if found is None else (yield from check_range(name, found.value))
+
     def stored(self, name: str) -> Plan[int]:
         stored = greatest_among((yield from scan_greatest(name_key(name))))
         self.seen.show(name, stored)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from oneread.console.asking import REQUESTS, ROWS, PageRequest
 from oneread.console.blocks import ConsolePage
+from oneread.console.pages.cache_counters import show_cache_counter
 from oneread.console.pages.changed import show_changed
 from oneread.console.pages.costs import show_costs
 from oneread.console.pages.counters import show_counter, show_counters
@@ -65,8 +66,9 @@ PAGES: Final = (
     MenuPage("/verify", show_verify, "/verify", "Verify", 1),
     MenuPage("/tasks", show_tasks, "/tasks", "Tasks", 1, COUNTING),
     MenuPage("/schema", show_schema, "/schema", "Schema", 1),
-    MenuPage("/counters", show_counters, "/counters", "Counters", 1),
+    MenuPage("/counters", show_counters, "/counters", "Counters", 1, COUNTING),
     MenuPage("/counter", show_counter, "/counters"),
+    MenuPage("/cache-counter", show_cache_counter, "/counters"),
     MenuPage("/feeds", show_feeds, "/feeds", "Feeds", 1, COUNTING),
     MenuPage("/feeds/{name}", show_member, "/feeds", requests=LOOKED, rows=RECORDED),
     MenuPage("/launches", show_launches, "/launches", "Launches", 2),

@@ -21,6 +21,7 @@ from oneread.console.blocks import (
     says,
 )
 from oneread.console.charts import bars
+from oneread.console.pages.cache_counters import cache_counter_blocks
 from oneread.counters.counters import CounterEntry
 from oneread.errors import NotFound
 
@@ -45,9 +46,8 @@ async def show_counters(ask: PageRequest) -> ConsolePage:
     heads = columns("counter", "value", "shards", "windows", "adds", right=("value", "shards"))
     further = ask.link("/counters", prefix=prefix, after=found[COUNTERS - 1].name) if len(found) > COUNTERS else ""
     form = FormBlock(ask.link("/counters"), [FormInput("prefix", "begins with", prefix)], "Show")
-    return ConsolePage(
-        "Counters", [form, TableBlock("", heads, rows, empty="no counter was added to"), WaysBlock(next=further)]
-    )
+    blocks: list[PageBlock] = [form, TableBlock("", heads, rows, empty="no counter was added to")]
+    return ConsolePage("Counters", [*blocks, WaysBlock(next=further), *(await cache_counter_blocks(ask))])
 
 
 async def counter_named(ask: PageRequest, name: str) -> CounterEntry:
