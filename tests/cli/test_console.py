@@ -5,6 +5,8 @@ import signal
 import httpx
 import pytest
 
+from tests.cli import notes
+
 
 @pytest.fixture
 def served(process):
@@ -89,3 +91,21 @@ def test_what_is_refused_is_said(oneread, options, said):
 def test_what_is_not_installed_is_said(oneread, monkeypatch):
     monkeypatch.setattr("oneread.cli.console.find_spec", lambda name: None if name == "jinja2" else True)
     assert "pip install 'oneread[console]'" in oneread("console").err
+
+
+def test_a_schema_that_the_store_does_not_have_shows_its_plan(process, tmp_path):
+    url = f"lmdb://{tmp_path}/filled"  # a store in memory is another one in each process
+    notes.fill(url)
+    running = process("console", "--port", "0", "--schema", "tests.cli.notes:BEFORE", "--db", url)
+    line = running.stdout.readline()
+    assert "the schema differs from the store's" in line
+    with httpx.Client(follow_redirects=True) as client:
+        first = client.get(line.split()[0])
+        assert first.status_code == 503
+        assert "See the page Schema" in first.text
+        page = client.get(f"{line.partition('?')[0]}schema")
+        assert page.status_code == 200
+        assert "PersonByEmail" in page.text
+        assert "oneread migrate apply --drop" in page.text
+    running.send_signal(signal.SIGINT)
+    assert running.communicate(timeout=60)[1] == ""

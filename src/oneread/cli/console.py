@@ -22,11 +22,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from oneread.cli import interrupts
-from oneread.cli.options import Invocation, reading_url, with_shared_options, writing_url
+from oneread.cli.options import Invocation, comparing, reading_url, with_shared_options, writing_url
 from oneread.cli.output import flush
 from oneread.connect import connect_async
 from oneread.database.async_database import AsyncDatabase
-from oneread.errors import UsageError
+from oneread.database.migration import Migration
+from oneread.errors import SchemaMismatch, UsageError
 from oneread.store.urls import redact
 
 PORT: Final = 8460
@@ -85,7 +86,10 @@ def command(  # noqa: PLR0913 - each option says who may ask, or for what
     access: Any = import_module("oneread.console.access")
     auth: Any = _who(access, host, token_file, proxy_user, trusted)
     schema = given.schema
-    url = writing_url(given.db, schema) if write else reading_url(given.db)
+    url = reading_url(given.db)
+    if write:
+        with contextlib.suppress(SchemaMismatch):  # opening it says the same, and then its plan is shown
+            url = writing_url(given.db, schema)
     with _bound(host, port) as listening:
         address = listening.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
@@ -97,14 +101,18 @@ def command(  # noqa: PLR0913 - each option says who may ask, or for what
         if write:
             options["writes"] = _may_write
 
-        def say() -> None:
+        def say(*, is_open: bool) -> None:
+            shows = "may write" if write else "read-only"
+            if not is_open:
+                shows = "the schema differs from the store's: its page shows what would change"
             given.output.document({"url": link})
-            given.output.text(f"{link}   {'may write' if write else 'read-only'}; Ctrl-C ends it")
+            given.output.text(f"{link}   {shows}; Ctrl-C ends it")
             flush(sys.stdout)
 
         interrupts.install()
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_serve(partial(connect_async, url, schema, workers=0, cache=cache), options, listening, say))
+            store = partial(connect_async, url, schema, workers=0, cache=cache)
+            asyncio.run(_serve(store, partial(comparing, given.db, schema), options, listening, say))
 
 
 def _may_write(_user: str) -> bool:
@@ -160,22 +168,52 @@ def _is_failure(record: logging.LogRecord) -> bool:
 
 async def _serve(
     store: Callable[[], Awaitable[AsyncDatabase]],
+    compared: Callable[[], Migration],
     options: dict[str, Any],
     listening: socket.socket,
-    ready: Callable[[], None],
+    ready: Callable[..., None],
 ) -> None:
+    console: Any = import_module("oneread.console").console
+    try:
+        opened = await store()
+    except SchemaMismatch as error:
+        app = console(_raising(error), unopened=partial(_unopened_page, compared, error), **options)
+        await _listen(app, listening, partial(ready, is_open=False))
+        return
+    async with opened as db:
+        await _listen(console(db, **options), listening, partial(ready, is_open=True))
+
+
+def _raising(error: SchemaMismatch) -> Callable[[object], AsyncDatabase]:
+    """What finds the database of a request, where it could not be opened."""
+
+    def find(_connection: object) -> AsyncDatabase:
+        raise SchemaMismatch(f"{error.message}. See the page Schema", **error.facts)
+
+    return find
+
+
+async def _unopened_page(compared: Callable[[], Migration], error: SchemaMismatch) -> Any:
+    """What `oneread migrate plan` and `status` say, as a page."""
+    schema_pages: Any = import_module("oneread.console.pages.schema")
+
+    def read() -> Any:
+        with compared() as change:
+            return schema_pages.unopened_page(change.plan(count=False), change.status(), str(error))
+
+    return await asyncio.to_thread(read)
+
+
+async def _listen(app: Any, listening: socket.socket, ready: Callable[[], None]) -> None:
     uvicorn: Any = import_module("uvicorn")
-    console: Any = import_module("oneread.console")
-    async with await store() as db:
-        app = console.console(db, **options)
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=1,
-        )
-        logging.getLogger("uvicorn.error").addFilter(_is_failure)
-        ready()
-        await uvicorn.Server(config).serve(sockets=[listening])
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
+    )
+    logging.getLogger("uvicorn.error").addFilter(_is_failure)
+    ready()
+    await uvicorn.Server(config).serve(sockets=[listening])

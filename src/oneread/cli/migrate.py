@@ -5,7 +5,6 @@ See docs/explanation/schema-evolution.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -15,8 +14,8 @@ from oneread.cli.failures import FOUND
 from oneread.cli.options import SUBCOMMANDS, Invocation, comparing, evolving, with_shared_options, writing
 from oneread.cli.output import Output, counted
 from oneread.evolution.backfill import Backfilled
-from oneread.evolution.compare import Difference
 from oneread.evolution.migrate import Planned, Status
+from oneread.evolution.plan_words import DIFFERENCE_COLUMNS, difference_rows, planned_lines
 
 DropOption = Annotated[
     list[str], typer.Option("--drop", metavar="NAME", help="A view or model to remove; repeat it for each.")
@@ -143,64 +142,10 @@ def _finish(given: Invocation, found: Planned, *, backfill: bool) -> None:
 
 
 def _show(output: Output, found: Planned) -> None:
-    if found.nothing:
-        output.text(f"nothing to do: the store is at version {found.version}")
-        if found.continues:
-            output.text(f"this schema is version {found.continues[0]}; its programs may continue until a backfill")
-        return
-    _show_differences(output, found.differences)
-    for model, field, was in found.missing:
-        output.text(f"refused: {model}.{field}: rows of type {was} may exist; declare retyped({field!r}, was=...)")
-    if found.becomes != found.version:
-        output.text(f"version {found.version} -> {found.becomes}")
-    if found.cuts_off:
-        output.text(f"cuts off programs under {_versions(found.cuts_off)}: their writes are refused, because")
-        for reason in found.why:
-            output.text(f"  {reason}")
-    if found.continues:
-        output.text(
-            f"programs under {_versions(found.continues)} may continue, and be started again, until a backfill ends "
-            "that: they keep what they do not know"
-        )
-    _show_building(output, found)
-
-
-def _show_building(output: Output, found: Planned) -> None:
-    if found.builds:
-        output.text(f"not readable until a backfill has finished: {', '.join(found.builds)}")
-    for name, why in found.unserved.items():
-        output.text(f"  {name}: {why}")
-    for name, other in found.answered:
-        by = f"its former generation, {other}," if other in found.formers else other
-        output.text(f"{name} is answered by {by} until a backfill has finished")
-    for name, rows in found.twice.items():
-        output.text(f"a save of {name} writes {counted(rows, 'row', 'rows')} more until former generations are dropped")
-    for name in found.entries:
-        output.text(f"each entry of {name} is written twice until then")
-    for name, rows in found.rows.items():
-        output.text(f"a backfill rewrites {counted(rows, 'row', 'rows')} of {name}")
-
-
-def _versions(numbers: Sequence[int]) -> str:
-    return f"version{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
-
-
-def _show_differences(output: Output, differences: Sequence[Difference]) -> None:
-    rows = [
-        (
-            "refused" if each.refused else "LOSES DATA" if each.loses else "",
-            each.what,
-            f"{each.name}.{each.field}" if each.field else each.name,
-            each.before,
-            each.after,
-        )
-        for each in differences
-    ]
-    if rows:
-        output.table(("", "what", "of", "stored", "declared"), rows)
-    for each in differences:
-        if each.refused:
-            output.text(f"{each.name}{'.' if each.field else ''}{each.field}: {each.refused}")
+    if found.differences and not found.nothing:
+        output.table(DIFFERENCE_COLUMNS, difference_rows(found))
+    for line in planned_lines(found):
+        output.text(line)
 
 
 def _show_status(output: Output, found: Status) -> None:

@@ -150,6 +150,10 @@ class _Pages:
         acts = Route("/do/{action}", self._act, methods=["GET", "POST"])
         return [*shown, acts, Route("/static/{name}", self._static)]
 
+    async def show_unopened(self, make: Callable[[], Awaitable[ConsolePage]], request: Request) -> Response:
+        """The page of the schema of a store that cannot be opened."""
+        return self._render(request, _Answer(await make()), current="/schema")
+
     async def _static(self, request: Request) -> Response:
         wanted = request.path_params["name"]
         found = next((each for each in self._files.values() if each.name == wanted), None)
@@ -392,6 +396,7 @@ def console(
     name: str = "oneread",
     hosts: Sequence[str] = (),
     secret: str = "",
+    unopened: Callable[[], Awaitable[ConsolePage]] | None = None,
 ) -> ASGIApp:
     """The console of a store, as an ASGI application that a site can mount.
 
@@ -407,6 +412,7 @@ def console(
         name: what the store is called.
         hosts: names and addresses by which a browser may ask, against DNS rebinding; all where the site checks it.
         secret: the key of forms, where several processes answer for one site; one of this process unless given.
+        unopened: makes the page of the schema where `db` raises SchemaMismatch; for the command.
 
     Raises:
         UsageError: `db` is neither, or `auth` is not a function.
@@ -428,4 +434,7 @@ def console(
         HTTPException: pages.refuse,
         Exception: pages.refuse,
     }
-    return _Guard(Starlette(routes=pages.routes(), exception_handlers=handlers), auth, hosts)
+    routes = pages.routes()
+    if unopened is not None:
+        routes.insert(0, Route("/schema", partial(pages.show_unopened, unopened)))
+    return _Guard(Starlette(routes=routes, exception_handlers=handlers), auth, hosts)

@@ -90,7 +90,10 @@ def test_a_look_puts_nothing_back_into_a_cache_that_lost_it(filled):
             assert rows(browser.json("/counters"))[1][2] == "not there: the next add or read puts it back"
 
 
-@pytest.mark.parametrize(("prefix", "said"), [(GREATEST, "this row of a counter is unreadable"), (CHANCES, "this row of a counter is unreadable")])
+@pytest.mark.parametrize(
+    ("prefix", "said"),
+    [(GREATEST, "this row of a counter is unreadable"), (CHANCES, "this row of a counter is unreadable")],
+)
 def test_a_damaged_row_is_said(filled, prefix, said):
     with connect(filled, SITE, workers=0) as db:
         key, row = db.run(Scan("counts", RowRange.under(prefix), 1).__iter__())[0]

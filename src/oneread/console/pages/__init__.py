@@ -65,7 +65,7 @@ PAGES: Final = (
     MenuPage("/costs", show_costs, "/costs", "Costs"),
     MenuPage("/verify", show_verify, "/verify", "Verify", 1),
     MenuPage("/tasks", show_tasks, "/tasks", "Tasks", 1, COUNTING),
-    MenuPage("/schema", show_schema, "/schema", "Schema", 1),
+    MenuPage("/schema", show_schema, "/schema", "Schema", 1, COUNTING),
     MenuPage("/counters", show_counters, "/counters", "Counters", 1, COUNTING),
     MenuPage("/counter", show_counter, "/counters"),
     MenuPage("/cache-counter", show_cache_counter, "/counters"),
