@@ -24,6 +24,7 @@ PAGES = [
     "/data/TopThreads",
     "/entity/Group?key=nashville:1",
     "/entity/Thread?key=1&check=yes",
+    "/feeds/Home?key=nashville:1",
     "/do/patch?of=Group&key=nashville:1&field=name",
     "/do/verify",
     "/nothing",

@@ -22,7 +22,6 @@ from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE, Row, RowRange
 from oneread.transactions.derived_writes import DerivedWrites
-from oneread.verify.describe import fields_of
 from oneread.verify.entity_rows import DerivedPlace, RowComparison, places_of, read_places
 from oneread.verify.expected import NOTHING, ExpectedRows, RowReader
 from oneread.verify.feed_scope import FeedScope, newest_of_member
@@ -35,11 +34,14 @@ GROUPS: Final = 8
 
 
 class MemberEntry(NamedTuple):
-    """One entry: the values of its key, those of its item's, what is stored, by field, and what is wrong with it."""
+    """One entry: the values of its key, those of its item's, what is stored, by field, and what is wrong with it.
+
+    `item` is empty in a feed of groups.
+    """
 
     values: tuple[Any, ...]
     item: tuple[Any, ...]
-    stored: Mapping[str, str] | None
+    stored: Mapping[str, Any] | None
     """None for one that is not stored, or cannot be read."""
     fault: Fault | None
 
@@ -271,14 +273,16 @@ class MemberCheck:
 
     def _entry(self, key: bytes, row: Row | None, fault: Fault | None) -> MemberEntry:
         values, item = tuple[Any, ...](), tuple[Any, ...]()
-        shown: Mapping[str, str] | None = None
+        shown: Mapping[str, Any] | None = None
+        view = self._feed.view
+        (keyspace, *_further) = view.keyspaces(self._keyspaces.catalog.kinds[view.model])
+        assert keyspace.fields is not None, "an entry has fields"
         with suppress(*DAMAGED):
-            keyspace = self._keyspaces.keyspace_of("views", key)
-            values = () if keyspace is None else keyspace.values(key)
-            owner = None if self._feed.view.groups else self._keyspaces.owner_of("views", key, None)
+            values = keyspace.values(key)
+            owner = None if view.groups else self._keyspaces.owner_of("views", key, None)
             item = () if owner is None else self._keyspaces.catalog.kind_of(owner).parts_of(owner)
             if row is not None:
-                shown = fields_of(self._keyspaces, "views", key, self._comparison.entry(row)[VALUE].value)
+                shown = keyspace.fields(self._comparison.entry(row)[VALUE].value)
         return MemberEntry(values, item, shown, fault)
 
 

@@ -49,7 +49,8 @@ def test_what_is_missing_is_in_its_place_and_is_mended(filled):
     with opened(filled) as browser:
         found = browser.json("/feeds/News", key="ada")
         assert [row[-2] for row in rows(found)] == ["right", "missing", "right"]
-        assert "Evening 4" in rows(found)[1][-1]
+        assert rows(found)[1][0] == "Evening 4"
+        assert "title=&#39;Evening 4&#39;" in browser.get("/feeds/News", key="ada")
         assert found["cost"]["requests"] <= 200
         assert "/do/repair?of=News" in links(browser.get("/feeds/News", key="ada"))
         browser.send("/do/repair", of="News")

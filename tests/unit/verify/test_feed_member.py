@@ -121,7 +121,7 @@ def texts(found):
 def test_a_feed_as_it_should_be_has_no_faults(db, feed):
     found = compared(db, feed)
     titles = [row.title for row in db.page(feed, 1)]
-    assert [each.stored["title"].strip("'") for each in found.entries] == titles
+    assert [each.stored["title"] for each in found.entries] == titles
     assert [each.item for each in found.entries] == [row.source.key for row in db.page(feed, 1)]
     assert (found.faults, found.more_groups, found.older, found.settled) == ([], False, False, True)
     assert found.groups == (2 if feed is Desk else 1)

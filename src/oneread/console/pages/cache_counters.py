@@ -22,16 +22,19 @@ from oneread.errors import Corrupt, NotFound, OnereadError, StoreError, UsageErr
 
 COUNTERS: Final = 15
 """On one page: each value is a request, and an operation of the cache."""
-_UNCACHED: Final = "not known: this console has no cache; start it with --cache URL"
+_UNCACHED: Final = "this console has no cache, so that what one has is not known: start it with --cache URL"
 _LOST: Final = "not there: the next add or read puts it back"
 
 
+_UNKNOWN: Final = says("not known", "dim")
+
+
 class _Cached(NamedTuple):
-    """What the cache has of a counter, or why it is not known; it is not asked again where it did not answer."""
+    """What the cache has of a counter; `why` it is not known, and then it is not asked again."""
 
     value: int | None
     said: CellTexts
-    answers: bool = True
+    why: NoteBlock | None = None
 
 
 async def cache_counter_blocks(ask: PageRequest) -> list[PageBlock]:
@@ -46,7 +49,7 @@ async def cache_counter_blocks(ask: PageRequest) -> list[PageBlock]:
     rows: list[list[CellTexts]] = []
     cached = _Cached(None, ())
     for each in found[:COUNTERS]:
-        if cached.answers:
+        if cached.why is None:
             cached = await _cached(ask, each.name)
         link = ask.link("/cache-counter", name=each.name)
         rows.append([says(each.name, link=link), await _stored(ask, each.name), cached.said, *_loss(each)])
@@ -55,7 +58,8 @@ async def cache_counter_blocks(ask: PageRequest) -> list[PageBlock]:
     further = ""
     if len(found) > COUNTERS:
         further = ask.link("/counters", prefix=prefix, cached_after=found[COUNTERS - 1].name)
-    return [TableBlock("Cache-first counters", heads, rows), WaysBlock(next=further)]
+    table = TableBlock("Cache-first counters", heads, rows)
+    return [table, *([cached.why] if cached.why is not None else []), WaysBlock(next=further)]
 
 
 def _loss(entry: CacheCounterEntry) -> tuple[CellTexts, CellTexts, CellTexts]:
@@ -74,9 +78,9 @@ async def _cached(ask: PageRequest, name: str) -> _Cached:
     try:
         value = await ask.db.run(ask.db.operations.cache_counters.peek(name))
     except UsageError:
-        return _Cached(None, says(_UNCACHED, "dim"), answers=False)
+        return _Cached(None, _UNKNOWN, NoteBlock("", says(_UNCACHED, "dim")))
     except StoreError as error:
-        return _Cached(None, says(f"the cache does not answer: {error}", "bad"), answers=False)
+        return _Cached(None, _UNKNOWN, NoteBlock("bad", says(f"the cache does not answer: {error}")))
     except OnereadError as error:  # it holds something else than a number of this counter
         return _Cached(None, says(str(error), "bad"))
     return _Cached(value, says(_LOST, "warn") if value is None else number(value))
@@ -105,4 +109,5 @@ async def show_cache_counter(ask: PageRequest) -> ConsolePage:
     table = TableBlock("Rows, the greatest of which counts", columns("row", "value", right=("row", "value")), rows)
     command = f"oneread counter {name} --cache-first --cache URL"
     how = NoteBlock("", says("how fast it grows:", "dim"), command)
-    return ConsolePage(f"Counter {name}", [FactsBlock("", facts), table, how], about=says("cache-first"), live=2)
+    why = [cached.why] if cached.why is not None else []
+    return ConsolePage(f"Counter {name}", [FactsBlock("", facts), *why, table, how], about=says("cache-first"), live=2)

@@ -102,8 +102,9 @@ async def _deleted(
     blocks = [*deleted_facts(found), *last_values(ask, found)]
     blocks += [FactsBlock("Versions", _versions(found.versions)), _raw_row(list(found.cells))]
     beside = [left_summary(found, has), *_places(ask, cls, words, found), *still_follows(ask, found)]
-    beside += [*_holders(ask, cls, words, found), lists_by(ask, cls, words, has), *(await counters_of(ask, found))]
-    return blocks, [*beside, *unlisted_rows(ask, cls, key)]
+    beside += [lists_by(ask, cls, words, has), *(await counters_of(ask, found))]
+    beside += [*unlisted_rows(ask, cls, key), *_holders(ask, cls, words, found)]
+    return blocks, beside
 
 
 def _fields(ask: PageRequest, found: Any, words: list[str]) -> list[tuple[str, CellTexts]]:

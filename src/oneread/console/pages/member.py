@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from oneread.console.acting import offer
-from oneread.console.asking import PageRequest, text_cell
+from oneread.console.asking import PageRequest, cell_of, text_cell
 from oneread.console.blocks import (
     CellTexts,
     ConsolePage,
@@ -24,6 +24,7 @@ from oneread.database.typed_keys import WantedType, key_parts, values, word
 from oneread.derivations.views import Feed
 from oneread.errors import InvalidQuery
 from oneread.feeds.feed_view import FeedView
+from oneread.plans.progress import Fault
 from oneread.verify.feed_member import MemberEntry, MemberFeed
 
 ENTRIES: Final = 20
@@ -65,7 +66,10 @@ def _found(ask: PageRequest, view: FeedView, found: MemberFeed) -> list[PageBloc
     blocks: list[PageBlock] = []
     if faults:
         blocks.append(
-            NoteBlock("bad", says(f"{counted(faults, 'fault')} in {counted(len(found.entries), 'entry row')}"))
+            NoteBlock(
+                "bad",
+                says(f"{counted(faults, 'fault')} beside {counted(len(found.entries) - len(wrong), 'right row')}"),
+            )
         )
         blocks.append(offer(ask, f"repair {name}", "repair", f"oneread repair {name}", of=name))
     elif found.settled:
@@ -73,7 +77,9 @@ def _found(ask: PageRequest, view: FeedView, found: MemberFeed) -> list[PageBloc
     if not found.settled:
         blocks.append(NoteBlock("warn", says("some of it was being changed whenever it was looked at: look again")))
     blocks += [NoteBlock("bad", (text_cell(each.text),)) for each in found.faults]
-    names = list(dict.fromkeys(field for each in found.entries for field in each.stored or ()))
+    left_out = {*view.rules.member, *([] if view.groups else ["source"])}  # they are in the heading, and in "item"
+    fields = dict.fromkeys(field for each in found.entries for field in each.stored or ())
+    names = [each for each in fields if each not in left_out]
     rows = [_row(ask, view, each, names) for each in found.entries]
     heads = columns("item", *names, "is", "should be")
     blocks.append(
@@ -88,12 +94,20 @@ def _row(ask: PageRequest, view: FeedView, entry: MemberEntry, names: Sequence[s
     if not words:
         item = says(" / ".join(word(each) for each in entry.values))
     stored = entry.stored or {}
-    cells: list[CellTexts] = [(text_cell(stored[name]),) if name in stored else () for name in names]
+    cells: list[CellTexts] = [cell_of(ask, stored[name]) if name in stored else says("-", "dim") for name in names]
     fault = entry.fault
     if fault is None:
-        return [item, *cells, says("right", "ok"), ()]
-    expected = (text_cell(fault.expected),) if fault.expected else says("not there", "dim")
-    return [item, *cells, says(fault.kind, "bad"), expected]
+        return [item, *cells, says("right", "ok"), says("the same", "dim")]
+    return [item, *cells, says(fault.kind, "bad"), _expected(fault)]
+
+
+def _expected(fault: Fault) -> CellTexts:
+    """What an entry should be: the values that differ, or all of it behind a click."""
+    if fault.differences:
+        return says(", ".join(f"{each.field} {each.expected}" for each in fault.differences))
+    if not fault.expected:
+        return says("not there", "dim")
+    return (ShownText("there, with", whole=fault.expected),)
 
 
 def _compared(ask: PageRequest, view: FeedView, found: MemberFeed) -> NoteBlock:
