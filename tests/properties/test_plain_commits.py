@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from examples.shop.schema import SHOP
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, connect, count, greatest, newest, shown
 from oneread.derivations import changes, plain_commits
-from oneread.derivations.changes import FollowSource, Reemit
+from oneread.derivations.changes import Reemit
+from oneread.derivations.following_changes import FollowSource
 from oneread.derivations.plain_commits import PlainHolders, PlainTypes
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import InvalidValue

@@ -6,10 +6,11 @@ from msgspec.structs import replace
 
 from oneread.database.operations import Operations
 from oneread.derivations import changes, emitted_record
-from oneread.derivations.changes import Delete, FollowSource, Patch
+from oneread.derivations.changes import Delete, Patch
 from oneread.derivations.copies import CopiedValues, Reference, keys_of
 from oneread.derivations.copy_filler import CopyFiller
 from oneread.derivations.entity_type import EntityType
+from oneread.derivations.following_changes import FollowSource
 from oneread.derivations.plain_commits import PlainHolders
 from oneread.plans.effects import Atomically, Now, Separately
 from oneread.store.keys import holder_part

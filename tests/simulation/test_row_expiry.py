@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from oneread.derivations.changes import Expire
+from oneread.derivations.following_changes import Expire
 from oneread.plans.trace import Trace
 from oneread.testing.processes import JUMPS, START, Violation
 from oneread.testing.simulator import Simulation

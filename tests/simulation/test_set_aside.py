@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, count, total, within
-from oneread.derivations.changes import FollowSource
+from oneread.derivations.following_changes import FollowSource
 from oneread.errors import InvalidValue
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace

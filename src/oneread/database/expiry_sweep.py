@@ -13,9 +13,9 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import Expire
 from oneread.derivations.derivation import CompiledView, owner_offset
 from oneread.derivations.expiry import expiry_lists, expiry_of
+from oneread.derivations.following_changes import Expire
 from oneread.encoding.ranges import KeyBounds
 from oneread.errors import OnereadError, UsageError
 from oneread.evolution.fence import Fence

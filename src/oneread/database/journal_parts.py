@@ -23,11 +23,11 @@ from oneread.database.unfinished_commits import oldest_commit, unfinished_commit
 from oneread.database.verifying import Inspector
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import followers
 from oneread.derivations.compiled_schema import ROW_FORM
 from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import RecordedPointers
+from oneread.derivations.following_changes import followers
 from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.pending_tasks import PendingTasks
 from oneread.evolution.leased_fence import LeasedFence

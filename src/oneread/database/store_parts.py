@@ -19,9 +19,9 @@ from oneread.database.overlays import NewOverlay, SpanningOverlay
 from oneread.database.unfinished_commits import UnfinishedCommits
 from oneread.database.verifying import Inspector
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import followers
 from oneread.derivations.compiled_schema import SPANNING_FORM, StoredForm
 from oneread.derivations.derivation import CompiledView
+from oneread.derivations.following_changes import followers
 from oneread.derivations.pending_tasks import PendingTasks
 from oneread.evolution.building import Building, NativeBuilding
 from oneread.evolution.fence import Fence

@@ -6,7 +6,6 @@ See rules 3-5, 14 and 17 of the commit protocol, and "Semantics" of the decision
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -19,7 +18,7 @@ from oneread.derivations.derivation import behind
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_state import NOTHING_STORED, EntityState, FillInputs
 from oneread.derivations.entity_type import EntityType
-from oneread.derivations.plain_commits import PlainTypes, reemission
+from oneread.derivations.plain_commits import reemission
 from oneread.derivations.source_cache import SourceCache
 from oneread.derivations.stamps import stamped
 from oneread.errors import (
@@ -34,7 +33,7 @@ from oneread.errors import (
 )
 from oneread.models.fields import GENERATED
 from oneread.store.keys import kind_part
-from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges, PlainChange
+from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, PlainChange
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.root import NO_ROOT, Root
 from oneread.transactions.sequences import LAST_OF_SEQUENCE, NumberSequence, TakenNumber, last_number
@@ -59,7 +58,7 @@ class ChangeResult(msgspec.Struct):
     created: bool = False
 
 
-class _Writing(PlainChange):
+class WritingChange(PlainChange):
     """The common part of all changes of an entity."""
 
     _restores = False
@@ -210,7 +209,7 @@ class _Writing(PlainChange):
         return TakenNumber(sequence, number)
 
 
-class Save(_Writing):
+class Save(WritingChange):
     """Stores an entity, replacing any previous one."""
 
     def __init__(self, catalog: Catalog, entity: Any, mode: Mode = "save", if_version: int | None = None) -> None:
@@ -294,7 +293,7 @@ class Save(_Writing):
             raise self._other_variant(before, self._entity_type.cls)
 
 
-class Patch(_Writing):
+class Patch(WritingChange):
     """Changes fields of an existing entity: `change` makes the new entity from the old one.
 
     Where there is none, `otherwise` is created; without it, NotFound. `_linked` is what `links` computed for `decide`:
@@ -399,7 +398,7 @@ class Patch(_Writing):
         return self._linked[1] if self._linked is not None and self._linked[0] is seen else super()._state(seen)
 
 
-class Delete(_Writing):
+class Delete(WritingChange):
     """Deletes an entity and everything derived from it; does nothing for an absent one, or one of another variant."""
 
     def __init__(self, catalog: Catalog, key: bytes, if_version: int | None = None, model: type = object) -> None:
@@ -410,7 +409,7 @@ class Delete(_Writing):
         return ()
 
     def links(self, seen: Root) -> Iterable[bytes]:
-        return _stale_sources(self._catalog, self.key, seen)
+        return stale_sources(self._catalog, self.key, seen)
 
     def groups(self, seen: Root) -> Sequence[Group]:  # noqa: ARG002 - part of the contract
         return ()
@@ -426,120 +425,7 @@ class Delete(_Writing):
         return False
 
 
-class _Following(_Writing):
-    """Gives an entity what others say of it.
-
-    Its own version stays, since its own fields did not change; that of its row grows, so that a transaction that read
-    it conflicts. Views missing in the entity's record are left to the backfill: adding it to one may be refused, and a
-    task has no caller to raise that to.
-    """
-
-    def links(self, seen: Root) -> Iterable[bytes]:
-        return _stale_sources(self._catalog, self.key, seen)
-
-    def _follow(
-        self,
-        attempt: CommitAttempt,
-        rows: CommittedRows,
-        refs: Refs,
-        through: tuple[str, ...],
-        changed: Sequence[bytes],
-    ) -> Decision:
-        """Takes the totals of the groups that were read, and the values of `changed` sources.
-
-        Only views are emitted that look behind the references `through` which these are reached, or at a total.
-        """
-        seen, before = attempt.seen, attempt.before
-        entity_type = self._catalog.type_of(before.entity)
-        entity = entity_type.with_totals(self.key, before.entity, before.entity, rows.groups)
-        missing = entity_type.tokens.missing_views(before.record)
-        differing = entity_type.seen_through(through)
-        inputs = FillInputs(before, SourceCache(self._catalog, rows), changed, missing, rows.now, differing)
-        filled = entity_type.fill(self.key, entity, refs, inputs)
-        found = decision(self._catalog, entity_type, self.key, filled, msgspec.structs.replace(attempt, own=seen.own))
-        return NO_CHANGE if is_same(found, seen) and not found.fans_out else found
-
-
-class FollowGroups(_Following):
-    """Gives an entity the new numbers of groups that it shows; an absent one is left alone."""
-
-    def __init__(self, catalog: Catalog, key: bytes, groups: Sequence[Group]) -> None:
-        super().__init__(catalog, key, None)
-        self._groups = groups
-
-    def groups(self, seen: Root) -> Sequence[Group]:
-        return list(dict.fromkeys([*self._groups, *super().groups(seen)]))
-
-    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        attempt = self._attempt(seen, version)
-        entity = attempt.before.entity
-        if entity is None:
-            return NO_CHANGE
-        return self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), (), ())
-
-
-class FollowSource(_Following):
-    """Gives a holder the new values of a source that it refers to, or deletes it with the source."""
-
-    def __init__(self, catalog: Catalog, source: bytes, key: bytes) -> None:
-        super().__init__(catalog, key, None)
-        self._source = source
-
-    def hints(self) -> Iterable[bytes]:
-        return (self._source,)
-
-    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        attempt = self._attempt(seen, version)
-        entity = attempt.before.entity
-        if entity is None:
-            return NO_CHANGE
-        entity_type = self._catalog.type_of(entity)
-        refs = entity_type.refs(entity)
-        through = tuple([name for name, keys in refs.items() if self._source in keys])
-        if not through:
-            return NO_CHANGE
-        source = SourceCache(self._catalog, sources)[self._source]
-        if entity_type.going and entity_type.goes_with(refs, self._source, source):
-            if sources.going is None:
-                return deletion(self._catalog, self.key, attempt, sources)
-            sources.going.setdefault(self._source, {})[self.key] = None
-            return NO_CHANGE
-        if source.entity is None and entity_type.never_had(entity, through):
-            return NO_CHANGE
-        return self._follow(attempt, sources, refs, through, (self._source,))
-
-
-class Expire(_Following):
-    """Deletes an entity that has expired; one that has not loses the index rows and contributions that have.
-
-    A sweep does this; `has_deleted` and `has_removed` say which of the two it did. With `keeps` no entity is deleted:
-    one that others refer to is in no group for longer because of that.
-    """
-
-    def __init__(self, catalog: Catalog, key: bytes, *, keeps: bool = False) -> None:
-        super().__init__(catalog, key, None)
-        self._keeps = keeps
-        self.has_deleted = self.has_removed = False
-
-    def is_due(self, entity: object, now: int) -> bool:
-        """Whether the entity has expired; it may live longer since the sweep found it."""
-        return self._catalog.is_expired(self.key, entity, now)
-
-    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        attempt = self._attempt(seen, version)
-        entity = attempt.before.entity
-        self.has_deleted = self.has_removed = False
-        if entity is None:
-            return NO_CHANGE
-        self.has_deleted = not self._keeps and self.is_due(entity, sources.now)
-        if self.has_deleted:
-            return deletion(self._catalog, self.key, attempt, sources)
-        found = self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), (), ())
-        self.has_removed = found.root is not None
-        return found
-
-
-class Reemit(_Writing):
+class Reemit(WritingChange):
     """Commits a root row again for the views that are declared now, with the values its sources have now.
 
     A backfill does this to each row that lacks something, deleted ones too (rule 17). The entity's own fields stay; a
@@ -606,21 +492,10 @@ class Reemit(_Writing):
         )
 
 
-def _stale_sources(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:
+def stale_sources(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:
     """Sources of copied values that a row lacks, because older code that did not know these copies wrote it."""
     if seen.body is None or not catalog.may_lack(key, seen.body):
         return []
     before = catalog.state(key, seen)
     entity_type = catalog.type_of(before.entity)
     return entity_type.stale_sources(before, entity_type.refs(before.entity))
-
-
-def followers(catalog: Catalog) -> FollowChanges:
-    """Makes the changes that follow from others."""
-
-    def give_up(key: bytes) -> FollowGroups | None:
-        # What has expired has no index rows, and so no claims, once it is committed again.
-        return FollowGroups(catalog, key, ()) if kind_part(key) in catalog.releasing else None
-
-    made = FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up, catalog.group_at)
-    return made._replace(plain=PlainTypes(catalog).holders, read_source=catalog.source)

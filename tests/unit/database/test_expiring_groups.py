@@ -318,7 +318,7 @@ def test_the_asynchronous_face_does_the_same(url):
 def test_a_worker_sweeps_groups(site):
     site.save(1, 1)
     site.clock.tick(3600)
-    while site.db.run(site.db.operations.jobs.step()):
+    while site.db.run(site.db.operations.chores.step()):
         pass
     assert site.groups() == {}
 
