@@ -335,6 +335,7 @@ BY_HAND = {
             "cli/test_documents.py", "cli/test_interrupted_start.py", "cli/test_streams.py",
             "cli/test_copy.py::test_what_is_refused_is_code_2_and_says_what_to_do",
             "cli/test_migrate.py::test_a_store_that_is_not_there_is_not_made",
+            "cli/test_console.py::test_a_schema_that_the_store_does_not_have_shows_its_plan",
         ),
         "a process of its own, or a folder that is not there",
     ),

@@ -102,7 +102,7 @@ def test_a_schema_that_the_store_does_not_have_shows_its_plan(process, tmp_path)
     with httpx.Client(follow_redirects=True) as client:
         first = client.get(line.split()[0])
         assert first.status_code == 503
-        assert "See the page Schema" in first.text
+        assert "what it would change is under Schema" in first.text
         page = client.get(f"{line.partition('?')[0]}schema")
         assert page.status_code == 200
         assert "PersonByEmail" in page.text

@@ -188,7 +188,7 @@ def _raising(error: SchemaMismatch) -> Callable[[object], AsyncDatabase]:
     """What finds the database of a request, where it could not be opened."""
 
     def find(_connection: object) -> AsyncDatabase:
-        raise SchemaMismatch(f"{error.message}. See the page Schema", **error.facts)
+        raise SchemaMismatch(f"{error.message}; what it would change is under Schema", **error.facts)
 
     return find
 

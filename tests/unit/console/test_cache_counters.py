@@ -28,14 +28,9 @@ def opened(url, cache=None):
 
 
 @pytest.fixture
-def cache():
-    return f"memory://console-{id(object())}"
-
-
-@pytest.fixture
-def filled(url, cache):
+def filled(url):
     """A counter of which every add is stored, and one of which only the first is."""
-    with connect(url, SITE, workers=0, cache=cache) as db:
+    with connect(url, SITE, workers=0, cache="memory://console") as db:
         for _ in range(4):
             db.cache_counter("hits:1", chance_to_write=1).add()
         rare = db.cache_counter("hits:2", chance_to_write=1e-6)
@@ -54,8 +49,8 @@ def facts(document):
     return {name: " ".join(text["text"] for text in cell) for name, cell in found["rows"]}
 
 
-def test_stored_and_cached_values_are_side_by_side(filled, cache):
-    with opened(filled, cache) as browser:
+def test_stored_and_cached_values_are_side_by_side(filled):
+    with opened(filled, cache="memory://console") as browser:
         found = browser.json("/counters")
         assert rows(found)[0] == ["hits:1", "4", "4", "1", "0.0", "0.0"]
         assert rows(found)[1][:4] == ["hits:2", "10", "17", "1e-06"]
@@ -86,7 +81,7 @@ def test_a_cache_that_does_not_answer_is_shown(filled):
 
 
 def test_a_look_puts_nothing_back_into_a_cache_that_lost_it(filled):
-    with opened(filled, "memory://console-lost") as browser:
+    with opened(filled, cache="memory://console-lost") as browser:
         for _ in range(2):
             assert rows(browser.json("/counters"))[1][2] == "not there: the next add or read puts it back"
 
@@ -105,8 +100,8 @@ def test_a_damaged_row_is_said(filled, prefix, said):
         assert ("hits:2" in page) == (prefix is GREATEST)
 
 
-def test_what_is_not_there_is_said(filled, cache):
-    with opened(filled, cache) as browser:
+def test_what_is_not_there_is_said(filled):
+    with opened(filled, cache="memory://console") as browser:
         assert "no value of this cache-first counter" in browser.get("/cache-counter", 404, name="nothing")
 
 
@@ -117,11 +112,11 @@ def test_there_is_no_table_without_one(url):
         assert "Cache-first counters" not in browser.get("/counters")
 
 
-def test_a_list_has_pages(url, cache):
-    with connect(url, SITE, workers=0, cache=cache) as db:
+def test_a_list_has_pages(url):
+    with connect(url, SITE, workers=0, cache="memory://console") as db:
         for number in range(17):
             db.cache_counter(f"hits:{number:02}", chance_to_write=1).add()
-    with opened(url, cache) as browser:
+    with opened(url, cache="memory://console") as browser:
         assert len(rows(browser.json("/counters"))) == 15
         (onward,) = [each for each in links(browser.get("/counters")) if "cached_after=" in each]
         assert [row[0] for row in rows(browser.json("/counters", cached_after="hits:14"))] == ["hits:15", "hits:16"]

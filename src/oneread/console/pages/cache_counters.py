@@ -53,8 +53,8 @@ async def cache_counter_blocks(ask: PageRequest) -> list[PageBlock]:
             cached = await _cached(ask, each.name)
         link = ask.link("/cache-counter", name=each.name)
         rows.append([says(each.name, link=link), await _stored(ask, each.name), cached.said, *_loss(each)])
-    numbers = ("stored", "in the cache", "lost on average", "lost at most")
-    heads = columns("counter", *numbers[:2], "chance of an add to be stored", *numbers[2:], right=numbers)
+    values, lost = ("stored", "in the cache"), ("lost on average", "lost at most")
+    heads = columns("counter", *values, "chance of an add to be stored", *lost, right=(*values, *lost))
     further = ""
     if len(found) > COUNTERS:
         further = ask.link("/counters", prefix=prefix, cached_after=found[COUNTERS - 1].name)
