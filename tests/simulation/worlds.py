@@ -10,6 +10,7 @@ import pytest
 
 from oneread.testing.processes import Violation
 from tests.simulation import (
+    jobs,
     mutations,
     row_cells,
     row_child_totals_mutations,
@@ -52,6 +53,7 @@ from tests.simulation.world import world
 
 GIVEN = os.environ.get("ONEREAD_SIM_SEEDS")
 NONE: Mapping[Callable[..., None], int] = {}
+WRONG_JOBS = (AssertionError, Violation)
 
 
 class World(NamedTuple):
@@ -151,6 +153,10 @@ WORLDS = {
     ),
     "building of feeds": World(RowBuilding, 50, rules=test_row_building.BROKEN, searched=4000, wrong=Wrong),
     "watched views": World(Watched, 30, 0.5, rules=test_row_watching.BY_SEED, wrong=(AssertionError, Violation)),
+    "jobs": World(jobs.Jobs, 30, 0.5, rules=jobs.BY_SEED, searched=400, deletes=(1000, 4), wrong=WRONG_JOBS),
+    "jobs, of all rows": World(
+        jobs.JobsOfAllRows, 30, 0.5, rules=jobs.BY_SEED_OF_ALL_ROWS, searched=400, wrong=WRONG_JOBS
+    ),
     "purge": World(row_purging.purging, 45, rules=row_purging.BY_SEED),
     "verifications, looked at twice": World(verified, 8, setting=small),
     "verifications": World(verified, 16, rules=row_verifying.BY_SEED, setting=at_one_look),

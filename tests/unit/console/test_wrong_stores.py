@@ -1,11 +1,11 @@
 """Pages of a store in which something is wrong: each says what, and where it is mended."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from oneread import Copy, Index, Key, Model, Schema, by, connect, move
+from oneread import Copy, Index, Job, JobHandlers, Key, Model, Schema, by, connect, move
 from oneread.console.jobs import ConsoleJob, ConsoleJobs
 from oneread.console.log import logged
 from oneread.errors import Conflict, Corrupt, InvalidValue
@@ -165,7 +165,31 @@ def test_a_holder_that_was_set_aside_has_its_error_and_is_tried_again(url):
         assert "could not follow what they copy" in browser.get("/")
 
 
-def test_workers_and_their_jobs_are_named(filled):
+class Named(Model[int]):
+    number: Key[int]
+
+
+class SendMail(Job):
+    number: int
+
+
+def test_jobs_that_are_set_aside_are_listed(url):
+    handlers = JobHandlers()
+    handlers.handles(SendMail, tries=1)(lambda job, _run: 1 // job.number)
+    schema = Schema(Named, SendMail)
+    with connect(url, schema, workers=0) as db:
+        db.enqueue(SendMail(number=0))
+        db.enqueue(SendMail(number=1), delay=timedelta(days=1))
+        assert db.run_jobs(handlers).set_aside == 1
+        (aside,) = db.jobs(set_aside=True)
+    with opened(url, schema=schema) as browser:
+        page = browser.get("/tasks")
+        assert "1 job waiting, 0 due; 1 job set aside" in page
+        assert aside.token in page
+        assert "ZeroDivisionError" in page
+
+
+def test_workers_and_their_chores_are_named(filled):
     with connect(filled, SITE, workers=0) as db:
         assert db.run(ChoreLease(db.operations.committer, db.operations.outbox.leases, "sweep").take())
     with opened(filled) as browser:

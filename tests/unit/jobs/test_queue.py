@@ -295,3 +295,27 @@ def test_every_job_has_another_token_of_its_time(db, clock):
     assert {each.enqueued for each in db.jobs(limit=50)} == {clock.now}
     assert all(row.keys() == {VALUE} for _key, row in rows(db, JOBS))
     assert LEASE not in rows(db, JOBS)[0][1]
+
+
+def test_a_dump_has_no_jobs(db):
+    db.save(Order(number=1), enqueue=[Work(number=1)])
+    lines = []
+    db.dump(lines.append)
+    assert b"Work" not in b"".join(lines)
+
+
+def test_what_became_of_jobs_is_noted(db):
+    noted = []
+    db.operations.meter = Meter(noted)
+    handlers = JobHandlers()
+    handlers.handles(Work, tries=2, wait=timedelta(0))(lambda job, _run: 1 // job.number)
+    db.save(Order(number=1), enqueue=[Work(number=0), Work(number=1)])
+    db.run_jobs(handlers)
+    assert Counter(noted) == {("Work", "done"): 1, ("Work", "failed"): 1, ("Work", "set_aside"): 1}
+
+
+class Meter:
+    """What records how workers do."""
+
+    def __init__(self, noted):
+        self.note_job = lambda kind, outcome: noted.append((kind, outcome))

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from oneread import Database, Schema, connect
+from oneread import Database, Job, JobHandlers, Schema, connect
 from oneread.database import worker
 from oneread.errors import NotFound, Unavailable, UsageError
 from oneread.plans import telemetry
@@ -236,3 +236,20 @@ def test_a_database_without_telemetry_is_the_plain_class_and_imports_nothing_of_
     code = "import oneread, sys; print([name for name in sys.modules if 'telemetry' in name or 'traced' in name])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
+
+
+class Work(Job):
+    number: int
+
+
+def test_what_became_of_jobs_is_counted(told):
+    handlers = JobHandlers()
+    handlers.handles(Work, tries=1)(lambda job, _run: 1 // job.number)
+    with connect("memory://", Schema(*SHOP, Work), telemetry=True, workers=0) as db:
+        for number in (0, 1, 2):
+            db.enqueue(Work(number=number))
+        db.run_jobs(handlers)
+    points = told.points()["oneread.jobs"]
+    found = {each.attributes["oneread.job.outcome"]: each.value for each in points}
+    assert found == {"done": 2, "set_aside": 1}
+    assert {each.attributes["oneread.job.kind"] for each in points} == {"Work"}
