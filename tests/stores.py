@@ -20,6 +20,7 @@ ON_SERVERS = {
     "unit/console/test_acting.py",
     "unit/console/test_deleted.py",
     "unit/console/test_member.py",
+    "unit/console/test_forms.py",
     "unit/console/test_pages.py",
     "unit/copying/test_copies_on_servers.py",
     "unit/counters/test_cache_first.py",

@@ -9,16 +9,22 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
+from msgspec.structs import replace
+
 from oneread.console.asking import PageRequest
-from oneread.console.blocks import ActionForm, CellTexts, ConsolePage, FormInput, NoteBlock, PageBlock, says
+from oneread.console.blocks import ActionForm, ConsolePage, FormInput, NoteBlock, PageBlock, says
 from oneread.console.log import log_action, logged
-from oneread.errors import Conflict, NotFound, UsageError
+from oneread.errors import Conflict, NotFound, OnereadError, UsageError
+
+T = TypeVar("T")
 
 CSRF: Final = "csrf"
 SEEN: Final = "seen"
+DID: Final = "did"
+"""The parameter of an address whose page says what was done: it names a row of the log."""
 _OWN: Final = (CSRF, SEEN)
 _RECENT: Final = 50
 _SAID: Final = 1_000
@@ -28,18 +34,25 @@ _ADDRESS: Final = 8_000
 
 
 @dataclass(frozen=True)
-class ActionPage:
-    """What an action would do: the title of its page, and `of` what it is done to.
+class ActedOn(Generic[T]):
+    """What an action is done to: its name, what was read of it, and the version or state in which that is."""
 
-    The blocks say what will follow, and at most how much that is; `seen` is the version or state that the page shows;
-    `inputs` are what is asked for besides what the address has.
+    of: str
+    found: T
+    seen: str = ""
+
+
+@dataclass(frozen=True)
+class ActionPage:
+    """What an action would do: the title of its page.
+
+    The blocks say what will follow, and at most how much that is; `inputs` are what is asked for besides what the
+    address has, with the values of now.
     """
 
     title: str
-    of: str
     blocks: Sequence[PageBlock]
     button: str
-    seen: str = ""
     inputs: Sequence[FormInput] = ()
 
 
@@ -52,12 +65,25 @@ class ActionDone(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ConsoleAction:
-    """Something that can be done: described by a page, done by a POST. One that does not write needs no `--write`."""
+class ConsoleAction(Generic[T]):
+    """Something that can be done: described by a page, done by a POST. One that does not write needs no `--write`.
 
-    describe: Callable[[PageRequest], Awaitable[ActionPage]]
-    act: Callable[[PageRequest], Awaitable[ActionDone]]
+    `find` reads what it is done to, and no more than that: a POST compares its state, and `act` uses it.
+    """
+
+    find: Callable[[PageRequest], Awaitable[ActedOn[T]]]
+    describe: Callable[[PageRequest, ActedOn[T]], Awaitable[ActionPage]]
+    act: Callable[[PageRequest, ActedOn[T]], Awaitable[ActionDone]]
     writes: bool = True
+
+
+def always(of: str) -> Callable[[PageRequest], Awaitable[ActedOn[None]]]:
+    """For an action on something that is always there, and has no state."""
+
+    async def find(_ask: PageRequest) -> ActedOn[None]:
+        return ActedOn(of, None)
+
+    return find
 
 
 def offer(ask: PageRequest, label: str, action: str, command: str, **given: str | Sequence[str]) -> NoteBlock:
@@ -67,38 +93,65 @@ def offer(ask: PageRequest, label: str, action: str, command: str, **given: str 
     return NoteBlock("", says(f"{label}:", "dim"), command)
 
 
-async def describe_action(ask: PageRequest, action: ConsoleAction) -> ConsolePage:
-    """The page of an action."""
+async def describe_action(ask: PageRequest, action: ConsoleAction[T], error: OnereadError | None = None) -> ConsolePage:
+    """The page of an action, with what was typed; after an error with that, beside the field that it is about."""
     check_may(ask, action)
-    described = await action.describe(ask)
-    asked_for = {each.name for each in described.inputs}
+    on = await action.find(ask)
+    described = await action.describe(ask, on)
+    wrong = "" if error is None else _input_of(error, described.inputs)
+    inputs = [_typed(ask, each, str(error) if each.name == wrong else "") for each in described.inputs]
+    asked_for = {each.name for each in inputs}
     given = {name: several for name, several in ask.query.items() if name not in asked_for and name not in _OWN}
-    hidden = [(CSRF, ask.csrf), (SEEN, described.seen)]
-    form = ActionForm(ask.link(f"/do/{ask.path['action']}", **given), hidden, described.inputs, described.button)
-    return ConsolePage(described.title, [*described.blocks, form])
+    hidden = [(CSRF, ask.csrf), (SEEN, on.seen)]
+    form = ActionForm(ask.link(f"/do/{ask.path['action']}", **given), hidden, inputs, described.button)
+    said = [] if error is None or wrong else [NoteBlock("bad", says(str(error)))]
+    return ConsolePage(described.title, [*said, *described.blocks, form])
 
 
-async def do_action(ask: PageRequest, action: ConsoleAction) -> ConsolePage:
-    """Does what the form of an action's page asks for, and writes that down."""
+def _typed(ask: PageRequest, shown: FormInput, error: str) -> FormInput:
+    """A field with what the address or the form has for it, beside what is so by now."""
+    if shown.name not in ask.query:
+        return shown
+    typed = ask.one(shown.name)
+    return replace(shown, value=typed, now=shown.value if typed != shown.value else "", error=error)
+
+
+def _input_of(error: OnereadError, inputs: Sequence[FormInput]) -> str:
+    """The field that an error is about: one whose value is a fact of it, or the only one where a value was refused."""
+    named = next((each.name for each in inputs if each.name in error.facts), "")
+    refuses_value = isinstance(error, UsageError) and not isinstance(error, NotFound | NotAllowed)
+    return named or (inputs[0].name if len(inputs) == 1 and refuses_value else "")
+
+
+async def do_action(ask: PageRequest, action: ConsoleAction[T]) -> str:
+    """Does what the form of an action's page asks for, and logs it; the address of the page that shows what was done.
+
+    Raises:
+        NotAllowed: the one who asks may not do it, or the form is not of this console.
+        Conflict: what it is done to is in another state than its page showed.
+    """
     check_may(ask, action)
     if not hmac.compare_digest(ask.one(CSRF).encode(), ask.csrf.encode()):
-        raise NotAllowed("this form is not one of this console, or it is too old; open its page again")
-    described = await action.describe(ask)
-    if described.seen != ask.one(SEEN):
-        raise Conflict("this was changed meanwhile; look again", of=described.of, **(await _by_whom(ask, described.of)))
-    done = await action.act(ask)
+        raise NotAllowed("this form is not one of this console, or it is too old: look at it, and send it again")
+    on = await action.find(ask)
+    if on.seen != ask.one(SEEN):
+        raise Conflict("this was changed meanwhile; look again", of=on.of, **(await _by_whom(ask, on.of)))
+    done = await action.act(ask, on)
+    if not ask.may_write:
+        return done.link
     said = done.said if len(done.said) <= _SAID else f"{done.said[:_SAID]}…"
     undo = done.undo if len(done.undo) <= _ADDRESS else ""
-    if ask.may_write:
-        doing = ask.path["action"], described.of
-        await ask.db.run(log_action(ask.db.operations.committer, ask.user, doing, said, undo))
-    more: CellTexts = says("look at it", link=done.link)
-    if undo:
-        more += says("undo", link=f"{ask.root}{undo}")
-    return ConsolePage(described.title, [NoteBlock("ok", says(said)), NoteBlock("", more)])
+    doing = ask.path["action"], on.of
+    did = await ask.db.run(log_action(ask.db.operations.committer, ask.user, doing, said, undo))
+    return with_parameter(done.link, DID, did)
 
 
-def check_may(ask: PageRequest, action: ConsoleAction) -> None:
+def with_parameter(address: str, name: str, value: str) -> str:
+    """An address with one more parameter."""
+    return f"{address}{'&' if '?' in address else '?'}{urlencode({name: value})}"
+
+
+def check_may(ask: PageRequest, action: ConsoleAction[Any]) -> None:
     """Raises NotAllowed where the one who asks may not do it."""
     if action.writes and not ask.may_write:
         raise NotAllowed("this console is read-only: start it with --write, or mount it with writes=")

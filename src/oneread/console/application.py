@@ -33,12 +33,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oneread.console.access import TOKEN, Authenticate, TokenAccess
-from oneread.console.acting import NotAllowed, describe_action, do_action
+from oneread.console.acting import DID, ConsoleAction, NotAllowed, describe_action, do_action, with_parameter
 from oneread.console.actions import ACTIONS
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import ConsolePage, NoteBlock, says
 from oneread.console.jobs import ConsoleJobs
 from oneread.console.pages import PAGES, SHOWN_PAGES, MenuPage
+from oneread.console.pages.log import say_what_was_done
 from oneread.costs.bounds import counted, readable
 from oneread.costs.budgets import budget
 from oneread.costs.graph_svg import GRAPH_STYLE
@@ -49,6 +50,8 @@ from oneread.web.problems import problem_type
 
 Databases: TypeAlias = "AsyncDatabase | Callable[[HTTPConnection], AsyncDatabase]"
 
+JSON: Final = "json"
+"""The parameter of an address whose page is JSON."""
 LIVE: Final = "live"
 """The parameter of an address whose page is sent as events, again whenever it has changed."""
 STREAM_SECONDS: Final = 3_600.0
@@ -79,7 +82,7 @@ _NOT_ENTERED: Final = (
 _UNKNOWN: Final = "this console does not know who asks: sign in to the site or the proxy that it is behind\n"
 _SECURE: Final = "https"
 _SAME: Final = "same-origin"
-_OF_FORM: Final = frozenset({"json", LIVE})
+_OF_FORM: Final = frozenset({JSON, LIVE})
 """Parameters that say in which form a page is wanted."""
 _USER: Final = "oneread.console.user"
 """In the scope of a request: who asks."""
@@ -200,10 +203,13 @@ class _Pages:
         began = time.monotonic()
         if known is not None and began - known.at < SHARED_SECONDS:
             return known
-        with budget(requests=shown.requests, rows=shown.rows) as spent:
+        did = ask.one(DID)
+        with budget(requests=shown.requests + bool(did), rows=shown.rows + bool(did)) as spent:
             page = await shown.make(ask)
+            said = await say_what_was_done(ask, did) if did else []
         most = page.most or f"{counted(shown.requests, 'request')}, {counted(shown.rows, 'row')}"
-        page = msgspec.structs.replace(page, most=most)
+        more = ", and 1 request, 1 row for what was done" if did else ""
+        page = msgspec.structs.replace(page, blocks=[*said, *page.blocks], most=f"{most}{more}")
         answer = _Answer(page, spent.cost, time.monotonic() - began, began)
         if page.live:
             self._recent = {at: each for at, each in self._recent.items() if began - each.at < SHARED_SECONDS}
@@ -214,17 +220,21 @@ class _Pages:
         action = ACTIONS.get(request.path_params["action"])
         if action is None:
             raise HTTPException(404)
-        began = time.monotonic()
-        with budget() as spent:
-            if request.method == "POST":
-                if request.headers.get("sec-fetch-site", _SAME) not in (_SAME, "none"):
-                    raise NotAllowed("this was sent by another site")
-                given = [*request.query_params.multi_items(), *await _form(request)]
-                page = await do_action(self._ask(request, given), action)
-                self._recent = {}  # what is looked at next shows what was done
-            else:
-                page = await describe_action(self._ask(request, request.query_params.multi_items()), action)
-        return self._render(request, _Answer(page, spent.cost, time.monotonic() - began), current="")
+        given = request.query_params.multi_items()
+        if request.method == "GET":
+            return self._render(request, await _describe(self._ask(request, given), action), current="")
+        if request.headers.get("sec-fetch-site", _SAME) not in (_SAME, "none"):
+            raise NotAllowed("this was sent by another site")
+        ask = self._ask(request, [*given, *await _form(request)])
+        try:
+            link = await do_action(ask, action)
+        except OnereadError as error:
+            if JSON in request.query_params:
+                raise
+            status, _words = _words_of(error)
+            return self._render(request, await _describe(ask, action, error), current="", status=status)
+        self._recent = {}  # what is looked at next shows what was done
+        return RedirectResponse(with_parameter(link, JSON, "") if JSON in request.query_params else link, 303, _UNKEPT)
 
     def _ask(self, request: Request, given: Sequence[tuple[str, str]]) -> PageRequest:
         db = self._db if isinstance(self._db, AsyncDatabase) else self._db(request)
@@ -244,7 +254,7 @@ class _Pages:
         return bool(self._options.writes(request.scope[_USER]))
 
     def _render(self, request: Request, answer: _Answer, *, current: str, status: int = 200) -> Response:
-        if "json" in request.query_params:
+        if JSON in request.query_params:
             document = {"page": answer.page, "cost": answer.cost}
             return Response(msgspec.json.encode(document), status, _UNKEPT, "application/json")
         text = self._text(request, answer, current=current)
@@ -264,7 +274,7 @@ class _Pages:
     async def refuse(self, request: Request, error: Exception) -> Response:
         """An error as a page, or as JSON: the library's words, and never a traceback."""
         status, words = _words_of(error)
-        if "json" in request.query_params:
+        if JSON in request.query_params:
             body = msgspec.json.encode({"error": _page_of(error).title, "message": words})
             return Response(body, status, _UNKEPT, "application/json")
         page = _page_of(error)
@@ -273,6 +283,13 @@ class _Pages:
             again = NoteBlock("", says("open the page of this form again", link=address))
             page = msgspec.structs.replace(page, blocks=[*page.blocks, again])
         return self._render(request, _Answer(page), current="", status=status)
+
+
+async def _describe(ask: PageRequest, action: ConsoleAction[Any], error: OnereadError | None = None) -> _Answer:
+    began = time.monotonic()
+    with budget() as spent:
+        page = await describe_action(ask, action, error)
+    return _Answer(page, spent.cost, time.monotonic() - began)
 
 
 def _page_of(error: Exception) -> ConsolePage:

@@ -65,13 +65,18 @@ class NumbersBlock(msgspec.Struct, frozen=True, tag="numbers"):
 
 
 class FormInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A field of a form; `choices` are those of a list to choose from, empty for a text."""
+    """A field of a form; `choices` are those of a list to choose from, empty for a text.
+
+    `now` is the value that there is where another one was typed; `error` is why that was refused.
+    """
 
     name: str
     label: str
     value: str = ""
     hint: str = ""
     choices: Sequence[str] = ()
+    now: str = ""
+    error: str = ""
 
 
 class FormBlock(msgspec.Struct, frozen=True, tag="form"):

@@ -113,6 +113,7 @@ class Browser:
 
     def __init__(self, client):
         self.client = client
+        self.location = ""
 
     def get(self, path, status=200, **query):
         answer = self.client.get(f"{path}?{urlencode(query, doseq=True)}" if query else path, follow_redirects=False)
@@ -127,32 +128,44 @@ class Browser:
 
     def send(self, path, status=200, changed=(), **query):
         """Opens the page of an action, and sends its form with what it has, or what is `changed`."""
-        page = self.get(path, **query)
+        return self.submit(self.get(path, **query), status, changed)
+
+    def submit(self, page, status=200, changed=()):
+        """Sends the form of a page."""
         found = re.search(r'<form method="post" action="([^"]*)">(.*?)</form>', page, re.DOTALL)
         assert found, page
-        inputs = re.findall(r'<input [^>]*?name="([^"]*)" value="([^"]*)"', found[2])
-        sent = [(name, unescape(value)) for name, value in inputs if name not in dict(changed)]
+        sent = [(name, value) for name, value in inputs_of(found[2]) if name not in dict(changed)]
         return self.post(unescape(found[1]), [*sent, *dict(changed).items()], status)
 
     def post(self, path, sent, status=200, **headers):
+        """Sends a form, and follows to the page that says what was done."""
         answer = self.client.post(
             path,
             content=urlencode(sent),
             headers={"content-type": "application/x-www-form-urlencoded", **headers},
+            follow_redirects=False,
         )
-        assert answer.status_code == status, (path, answer.status_code, answer.text[-900:])
-        return answer.text
+        self.location = answer.headers.get("location", "")
+        if answer.status_code == status:
+            return answer.text
+        assert (answer.status_code, status) == (303, 200), (path, answer.status_code, answer.text[-900:])
+        return self.get(self.location)
 
 
 @contextmanager
-def opened(url, *, writes=True, schema=SITE, mounted=""):
+def opened(url, *, writes=True, schema=SITE, mounted="", observers=()):
     """A console of the store at a URL, and a browser that has its cookie."""
     made = console(database, auth=TokenAccess(TOKEN), writes=lambda _user: writes, name=NAME)
-    app = Starlette(routes=[Mount(mounted or "/", made)], lifespan=lifespan(connect_async(url, schema, workers=0)))
+    opening = connect_async(url, schema, workers=0, observers=observers)
+    app = Starlette(routes=[Mount(mounted or "/", made)], lifespan=lifespan(opening))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         answer = client.get(f"{mounted}/", params={"token": TOKEN}, follow_redirects=False)
         assert answer.status_code == 303
         yield Browser(client)
+
+
+def inputs_of(page):
+    return [(name, unescape(value)) for name, value in re.findall(r'<input [^>]*?name="([^"]*)" value="([^"]*)"', page)]
 
 
 def links(page):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 from typing import Any
 
-from oneread.console.acting import ActionDone, ActionPage, wanted
+from oneread.console.acting import ActedOn, ActionDone, ActionPage, wanted
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import FormInput, NoteBlock, says
 from oneread.console.jobs import ConsoleJob
 from oneread.costs.bounds import counted
 from oneread.errors import NotFound, UsageError
 from oneread.verify.noted import note_verified
-
-_PACE = "rows a second, at most; none: as fast as it goes"
 
 
 def _pace(ask: PageRequest) -> float | None:
@@ -30,77 +27,72 @@ def _pace(ask: PageRequest) -> float | None:
     return pace
 
 
-def _classes(ask: PageRequest) -> list[type[Any]]:
-    """The models and views that are asked for; all where none are."""
+async def classes_to_check(ask: PageRequest) -> ActedOn[list[type[Any]]]:
+    """The models and views that are asked for; none for all."""
     known = ask.db.operations.schema.named()
     names = [each for each in ask.several("of") if each]
     unknown = [each for each in names if each not in known]
     if unknown:
         raise NotFound("the schema has no model or view of this name", name=unknown[0])
-    return [known[each] for each in names]
+    return ActedOn(", ".join(names) or "everything", [known[each] for each in names])
 
 
-def _of(ask: PageRequest) -> str:
-    return ", ".join(each.__name__ for each in _classes(ask)) or "everything"
+_INPUTS = (FormInput("pace", "pace", hint="rows a second, at most; none: as fast as it goes"),)
 
 
-def _inputs(ask: PageRequest) -> Sequence[FormInput]:
-    return (FormInput("pace", "pace", ask.one("pace"), _PACE),)
-
-
-async def describe_verify(ask: PageRequest) -> ActionPage:
+async def describe_verify(_ask: PageRequest, on: ActedOn[list[type[Any]]]) -> ActionPage:
     """Verify reads every row once, and writes nothing."""
-    said = f"compares {_of(ask)} with the entities: every row is read once, while the store is in use"
-    return ActionPage("Verify", _of(ask), [NoteBlock("", says(said))], "Verify", inputs=_inputs(ask))
+    said = f"compares {on.of} with the entities: every row is read once, while the store is in use"
+    return ActionPage("Verify", [NoteBlock("", says(said))], "Verify", _INPUTS)
 
 
-async def verify(ask: PageRequest) -> ActionDone:
+async def verify(ask: PageRequest, on: ActedOn[list[type[Any]]]) -> ActionDone:
     """Begins to verify; the result is kept in the store where the console may write."""
-    pace, classes, db, by, notes = _pace(ask), _classes(ask), ask.db, ask.user, ask.may_write
+    pace, db, by, notes = _pace(ask), ask.db, ask.user, ask.may_write
 
     async def work(job: ConsoleJob) -> str:
-        found = await db.verify(*classes, pace=pace, on_fault=job.note_fault, progress=job.report)
-        if notes and not classes:
+        found = await db.verify(*on.found, pace=pace, on_fault=job.note_fault, progress=job.report)
+        if notes and not on.found:
             await db.run(note_verified(found, by))
         skipped = f"; not compared: {', '.join(found.skipped)}" if found.skipped else ""
         faults = counted(found.total, "fault") if found.total else "no faults"
         return f"{faults} in {counted(found.rows, 'row')}{skipped}"
 
     ask.jobs.start("verify", by, work)
-    return ActionDone(f"verifying {_of(ask)}", ask.link("/verify"))
+    return ActionDone(f"verifying {on.of}", ask.link("/verify"))
 
 
-async def describe_repair(ask: PageRequest) -> ActionPage:
+async def describe_repair(_ask: PageRequest, on: ActedOn[list[type[Any]]]) -> ActionPage:
     """Repair mends what verify finds."""
-    said = f"verifies {_of(ask)}, and writes each row that is missing or wrong as its entity says; entities stay"
-    return ActionPage("Repair", _of(ask), [NoteBlock("warn", says(said))], "Repair", inputs=_inputs(ask))
+    said = f"verifies {on.of}, and writes each row that is missing or wrong as its entity says; entities stay"
+    return ActionPage("Repair", [NoteBlock("warn", says(said))], "Repair", _INPUTS)
 
 
-async def repair(ask: PageRequest) -> ActionDone:
+async def repair(ask: PageRequest, on: ActedOn[list[type[Any]]]) -> ActionDone:
     """Begins to repair."""
-    pace, classes, db, by = _pace(ask), _classes(ask), ask.db, ask.user
+    pace, db, by = _pace(ask), ask.db, ask.user
 
     async def work(job: ConsoleJob) -> str:
-        done = await db.repair(*classes, pace=pace, on_fault=job.note_fault, progress=job.report)
-        if not classes:
+        done = await db.repair(*on.found, pace=pace, on_fault=job.note_fault, progress=job.report)
+        if not on.found:
             await db.run(note_verified(done.verification, by))
         left = f", {counted(len(done.left), 'fault')} left: {'; '.join(done.reasons)}" if done.left else ""
         return f"{counted(done.mended, 'fault')} mended{left}"
 
     ask.jobs.start("repair", by, work)
-    return ActionDone(f"repairing {_of(ask)}", ask.link("/verify"))
+    return ActionDone(f"repairing {on.of}", ask.link("/verify"))
 
 
-async def describe_backfill(ask: PageRequest) -> ActionPage:
+async def describe_backfill(_ask: PageRequest, _on: ActedOn[None]) -> ActionPage:
     """A backfill builds what was added or changed."""
     said = (
         "builds the views that were added or changed, and commits each entity that lacks them again. At its end "
         "programs with an older schema may not write any more."
     )
-    return ActionPage("Backfill", "everything", [NoteBlock("warn", says(said))], "Backfill", inputs=_inputs(ask))
+    return ActionPage("Backfill", [NoteBlock("warn", says(said))], "Backfill", _INPUTS)
 
 
-async def backfill(ask: PageRequest) -> ActionDone:
+async def backfill(ask: PageRequest, _on: ActedOn[None]) -> ActionDone:
     """Begins a backfill."""
     pace, db = _pace(ask), ask.db
 
@@ -112,20 +104,22 @@ async def backfill(ask: PageRequest) -> ActionDone:
     return ActionDone("building", ask.link("/schema"))
 
 
-async def describe_stop(ask: PageRequest) -> ActionPage:
-    """A job ends behind its current batch."""
+async def running_job(ask: PageRequest) -> ActedOn[ConsoleJob]:
+    """The job that is to be stopped."""
     kind = wanted(ask, "kind")
     job = ask.jobs.last(kind)
     if job is None or job.state != "running":
         raise NotFound("no such job runs", job=kind)
-    said = f"{kind} ends behind its current batch; what it has done stays. {job.by} began it."
-    return ActionPage(f"Stop {kind}", kind, [NoteBlock("warn", says(said))], "Stop", seen=str(job.began))
+    return ActedOn(kind, job, str(job.began))
 
 
-async def stop_job(ask: PageRequest) -> ActionDone:
+async def describe_stop(_ask: PageRequest, on: ActedOn[ConsoleJob]) -> ActionPage:
+    """A job ends behind its current batch."""
+    said = f"{on.of} ends behind its current batch; what it has done stays. {on.found.by} began it."
+    return ActionPage(f"Stop {on.of}", [NoteBlock("warn", says(said))], "Stop")
+
+
+async def stop_job(ask: PageRequest, on: ActedOn[ConsoleJob]) -> ActionDone:
     """Stops a job."""
-    kind = wanted(ask, "kind")
-    job = ask.jobs.last(kind)
-    assert job is not None, "described"
-    job.stop()
-    return ActionDone(f"{kind} stops", ask.link("/schema" if kind == "backfill" else "/verify"))
+    on.found.stop()
+    return ActionDone(f"{on.of} stops", ask.link("/schema" if on.of == "backfill" else "/verify"))

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from oneread.console.acting import ActionDone, ActionPage, undo_of, wanted
+from oneread.console.acting import ActedOn, ActionDone, ActionPage, undo_of, wanted
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import FormInput, NoteBlock, says
 from oneread.console.pages.counters import counter_named
+from oneread.counters.counters import CounterEntry
 from oneread.errors import UsageError
 
 
-async def describe_shards(ask: PageRequest) -> ActionPage:
+async def counter_to_spread(ask: PageRequest) -> ActedOn[CounterEntry]:
+    """How the counter is kept."""
+    found = await counter_named(ask, wanted(ask, "name"))
+    return ActedOn(found.name, found, str(found.shards))
+
+
+async def describe_shards(_ask: PageRequest, on: ActedOn[CounterEntry]) -> ActionPage:
     """How many rows there are."""
-    found = await counter_named(ask, wanted(ask, "name"))
     said = "later adds are spread over so many rows; the value stays. A read costs the rows that there ever were."
-    inputs = [FormInput("shards", "rows", ask.one("shards") or str(found.shards))]
-    return ActionPage(
-        f"Spread {found.name}", found.name, [NoteBlock("", says(said))], "Change", str(found.shards), inputs
-    )
+    inputs = [FormInput("shards", "rows", str(on.found.shards))]
+    return ActionPage(f"Spread {on.of}", [NoteBlock("", says(said))], "Change", inputs)
 
 
-async def set_shards(ask: PageRequest) -> ActionDone:
+async def set_shards(ask: PageRequest, on: ActedOn[CounterEntry]) -> ActionDone:
     """Changes it."""
-    found = await counter_named(ask, wanted(ask, "name"))
-    text = ask.one("shards")
+    text, before, link = ask.one("shards"), on.found.shards, ask.link("/counter", name=on.of)
     if not (text.isascii() and text.isdigit()):
         raise UsageError("rows are a whole number", given=text)
-    if int(text) == found.shards:
-        return ActionDone("nothing was changed", ask.link("/counter", name=found.name))
-    await ask.db.counter(found.name).configure(shards=int(text))
-    undo = undo_of("shards", name=found.name, shards=str(found.shards))
-    return ActionDone(f"{found.name}: {found.shards} -> {text} rows", ask.link("/counter", name=found.name), undo)
+    if int(text) == before:
+        return ActionDone("nothing was changed", link)
+    await ask.db.counter(on.of).configure(shards=int(text))
+    return ActionDone(f"{on.of}: {before} -> {text} rows", link, undo_of("shards", name=on.of, shards=str(before)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oneread.console.acting import SEEN, ActionDone, ActionPage, undo_of, wanted
+from oneread.console.acting import ActedOn, ActionDone, ActionPage, undo_of, wanted
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import FoldBlock, FormInput, NoteBlock, PageBlock, TableBlock, columns, says
 from oneread.console.pages.data import bound_text
@@ -25,13 +25,13 @@ def _named(ask: PageRequest) -> tuple[type[Model[Any]], list[str], tuple[Any, ..
     return cls, words, whole_key(cls, key_parts(ask.catalog, cls), words)
 
 
-async def _found(ask: PageRequest) -> tuple[Any, str]:
-    """The entity, and its version as text."""
+async def entity_to_change(ask: PageRequest) -> ActedOn[Any]:
+    """The entity, and its version."""
     cls, words, key = _named(ask)
     found = await ask.db.find(cls, *key)
     if found is None:
         raise NotFound("there is none of this key", of=cls, key=words)
-    return found, str(ask.db.version(found))
+    return ActedOn(" ".join([cls.__name__, *words]), found, str(ask.db.version(found)))
 
 
 def _field(ask: PageRequest, found: Any) -> tuple[str, WantedType]:
@@ -43,20 +43,17 @@ def _field(ask: PageRequest, found: Any) -> tuple[str, WantedType]:
     return name, WantedType(name, known.present.bare, known.optional)
 
 
-async def describe_patch(ask: PageRequest) -> ActionPage:
+async def describe_patch(ask: PageRequest, on: ActedOn[Any]) -> ActionPage:
     """A field, with what a change of it would write."""
-    found, version = await _found(ask)
-    name, wanted_type = _field(ask, found)
-    bound = ask.costs.patch(type(found), name)
-    now = _as_typed(found, name)
+    name, wanted_type = _field(ask, on.found)
+    bound = ask.costs.patch(type(on.found), name)
     blocks: list[PageBlock] = [
         NoteBlock("warn", says(f"writes at most {bound_text(bound)}; tasks follow for what is more")),
         FoldBlock("what that is made of", str(bound)),
     ]
     label = f"{name}, {NONE} for none" if wanted_type.optional else name
-    inputs = [FormInput("value", label, ask.one("value") if "value" in ask.query else now)]
-    title = f"Change {name} of {' '.join([ask.one('of'), *ask.several('key')])}"
-    return ActionPage(title, _of(ask), blocks, "Change", version, inputs)
+    inputs = [FormInput("value", label, _as_typed(on.found, name))]
+    return ActionPage(f"Change {name} of {on.of}", blocks, "Change", inputs)
 
 
 def _as_typed(found: Any, name: str) -> str:
@@ -70,32 +67,26 @@ def _as_typed(found: Any, name: str) -> str:
     return now
 
 
-def _of(ask: PageRequest) -> str:
-    return " ".join([ask.one("of"), *ask.several("key")])
-
-
-async def patch_entity(ask: PageRequest) -> ActionDone:
+async def patch_entity(ask: PageRequest, on: ActedOn[Any]) -> ActionDone:
     """Changes the field, where the entity has the version that was shown."""
-    found, _version = await _found(ask)
-    name, wanted_type = _field(ask, found)
+    name, wanted_type = _field(ask, on.found)
     cls, words, key = _named(ask)
     if not has_words(wanted_type.type):
         raise InvalidQuery("fields of this type cannot be changed here; use a program", model=cls, field=name)
     given = value(cls, wanted_type, ask.one("value"))
-    before = getattr(found, name)
+    before, link = getattr(on.found, name), ask.link_of_key(cls, words)
     if given == before:
-        return ActionDone("nothing was changed", ask.link_of_key(cls, words))
-    await ask.db.patch(cls, *key, if_version=int(ask.one(SEEN)), **{name: given})
+        return ActionDone("nothing was changed", link)
+    await ask.db.patch(cls, *key, if_version=int(on.seen), **{name: given})
     undo = undo_of("patch", of=cls.__name__, key=words, field=name, value=word(before))
-    return ActionDone(f"{_of(ask)}: {name} is {ask.one('value')}", ask.link_of_key(cls, words), undo)
+    return ActionDone(f"{on.of}: {name} is {ask.one('value')}", link, undo)
 
 
-async def describe_delete(ask: PageRequest) -> ActionPage:
+async def describe_delete(ask: PageRequest, on: ActedOn[Any]) -> ActionPage:
     """An entity, with what a delete of it would write."""
-    found, version = await _found(ask)
     cls, _words, key = _named(ask)
     holders = (await ask.db.places(cls, *key, limit=_HOLDERS)).holders
-    bound = ask.costs.delete(type(found))
+    bound = ask.costs.delete(type(on.found))
     blocks: list[PageBlock] = [
         NoteBlock(
             "bad", says(f"there is no way back. Writes at most {bound_text(bound)}; tasks follow for what is more")
@@ -105,11 +96,11 @@ async def describe_delete(ask: PageRequest) -> ActionPage:
     if holders:
         rows = [[says(" ".join([each.model, *map(str, each.key)])), says(", ".join(each.fields))] for each in holders]
         blocks.append(TableBlock("Who refers to it, the first ones", columns("entity", "by"), rows))
-    return ActionPage(f"Delete {_of(ask)}", _of(ask), blocks, "Delete", version)
+    return ActionPage(f"Delete {on.of}", blocks, "Delete")
 
 
-async def delete_entity(ask: PageRequest) -> ActionDone:
+async def delete_entity(ask: PageRequest, on: ActedOn[Any]) -> ActionDone:
     """Deletes it, where it has the version that was shown; one with children or references stays."""
     cls, _words, key = _named(ask)
-    await ask.db.delete(cls, *key, if_version=int(ask.one(SEEN)))
-    return ActionDone(f"{_of(ask)} is deleted", ask.link_of(cls))
+    await ask.db.delete(cls, *key, if_version=int(on.seen))
+    return ActionDone(f"{on.of} is deleted", ask.link_of(cls))

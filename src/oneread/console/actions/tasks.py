@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from oneread.console.acting import ActionDone, ActionPage
+from oneread.console.acting import ActedOn, ActionDone, ActionPage
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import NoteBlock, says
 from oneread.console.jobs import ConsoleJob
 
 
-async def describe_drain(_ask: PageRequest) -> ActionPage:
+async def describe_drain(_ask: PageRequest, _on: ActedOn[None]) -> ActionPage:
     """Tasks that wait are done now."""
     said = "runs the tasks that wait, 200 holders a batch, until none is left; workers of programs do the same"
-    return ActionPage("Run the tasks", "tasks", [NoteBlock("", says(said))], "Run")
+    return ActionPage("Run the tasks", [NoteBlock("", says(said))], "Run")
 
 
-async def drain(ask: PageRequest) -> ActionDone:
+async def drain(ask: PageRequest, _on: ActedOn[None]) -> ActionDone:
     """Begins to run them."""
     return _begin(ask, "drain", retries=False)
 
 
-async def describe_retry(_ask: PageRequest) -> ActionPage:
+async def describe_retry(_ask: PageRequest, _on: ActedOn[None]) -> ActionPage:
     """Holders that were set aside are tried again."""
     said = "tries the holders that are set aside again, and runs the tasks that follow"
-    return ActionPage("Try again", "set aside", [NoteBlock("", says(said))], "Try again")
+    return ActionPage("Try again", [NoteBlock("", says(said))], "Try again")
 
 
-async def retry(ask: PageRequest) -> ActionDone:
+async def retry(ask: PageRequest, _on: ActedOn[None]) -> ActionDone:
     """Begins to try them."""
     return _begin(ask, "retry", retries=True)
 
@@ -40,17 +40,17 @@ def _begin(ask: PageRequest, kind: str, *, retries: bool) -> ActionDone:
     return ActionDone("the tasks are run", ask.link("/tasks"))
 
 
-async def describe_sweep(ask: PageRequest) -> ActionPage:
+async def describe_sweep(ask: PageRequest, _on: ActedOn[None]) -> ActionPage:
     """What has expired is deleted."""
     found = await ask.db.survey(most=1)
     late = (
         ", ".join(f"{name} for {seconds:,.0f} s" for name, seconds in found.unswept.items()) or "nothing waits for it"
     )
     said = f"deletes what has expired and is not deleted yet ({late}); it is not readable any more"
-    return ActionPage("Sweep", "what has expired", [NoteBlock("warn", says(said))], "Sweep")
+    return ActionPage("Sweep", [NoteBlock("warn", says(said))], "Sweep")
 
 
-async def sweep(ask: PageRequest) -> ActionDone:
+async def sweep(ask: PageRequest, _on: ActedOn[None]) -> ActionDone:
     """Begins to sweep."""
     db = ask.db
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from oneread.console.asking import PageRequest, text_cell
-from oneread.console.blocks import ConsolePage, TableBlock, WaysBlock, columns, instant, says
-from oneread.console.log import logged
+from oneread.console.blocks import (
+    CellTexts,
+    ConsolePage,
+    NoteBlock,
+    ShownText,
+    TableBlock,
+    WaysBlock,
+    columns,
+    instant,
+    says,
+)
+from oneread.console.log import LoggedAction, action_named, logged
 
 ROWS: Final = 50
 
@@ -21,7 +31,7 @@ async def show_log(ask: PageRequest) -> ConsolePage:
             says(each.action),
             (text_cell(each.of),),
             (text_cell(each.said),),
-            says("undo", link=f"{ask.root}{each.undo}") if each.undo and ask.may_write else (),
+            _undo(ask, each),
         ]
         for _at, each in found[:ROWS]
     ]
@@ -31,3 +41,19 @@ async def show_log(ask: PageRequest) -> ConsolePage:
     return ConsolePage(
         "Log", [TableBlock("", heads, rows, empty=empty), WaysBlock(next=further)], most="1 request, 51 rows"
     )
+
+
+async def say_what_was_done(ask: PageRequest, name: str) -> list[NoteBlock]:
+    """What an action did, for the page that it leads to; nothing where the log does not have it any more."""
+    found = await ask.db.run(action_named(name))
+    if found is None:
+        return []
+    return [
+        NoteBlock(
+            "ok", (text_cell(found.said), *_undo(ask, found), ShownText(f"by {found.by},", "dim"), instant(found.at))
+        )
+    ]
+
+
+def _undo(ask: PageRequest, done: LoggedAction) -> CellTexts:
+    return says("undo", link=f"{ask.root}{done.undo}") if done.undo and ask.may_write else ()
