@@ -13,6 +13,8 @@ from oneread.heat.map import HeatMap
 _COLOURS: Final = 7
 _LABEL, _LINE, _CELLS, _MEAN = 200, 22, 380, 60
 """Of the map of heat, in its own units: the width of labels, the height of a line, the width of cells and of means."""
+_TIMES: Final = 120
+"""Squares of a line of that map, at most: where there are more times, each is the mean of several."""
 _LETTERS: Final = 30
 """Of a label."""
 _WIDTH, _HEIGHT, _FOOT = 640, 80, 18
@@ -24,28 +26,37 @@ _NAMES: Final = 5
 def heat_lines(heat: HeatMap, lines: Sequence[HeatLine]) -> Iterator[str]:
     """The map: a line for each declaration or range, a square for each time; what it says stands in the table too."""
     width, height = _LABEL + _CELLS + _MEAN, _LINE * (len(lines) + 1)
-    most = max([max(each.amounts, default=0.0) for each in lines], default=0.0)
-    step = _CELLS / max(1, len(heat.times))
+    per = -(-len(heat.times) // _TIMES) or 1
+    times = heat.times[::per]
+    drawn = [_means(each.amounts, per) for each in lines]
+    most = max([max(each, default=0.0) for each in drawn], default=0.0)
+    step = _CELLS / max(1, len(times))
     yield f'<svg class="heat" role="img" aria-label="heat by time" viewBox="0 0 {width} {height}">'
-    for place, time in enumerate(heat.times):
-        if place % max(1, len(heat.times) // 5) == 0:
+    for place, time in enumerate(times):
+        if place % max(1, len(times) // 5) == 0:
             yield f'<text class="dim" x="{_LABEL + place * step:.1f}" y="14">{time:%H:%M}</text>'
-    for number_of, line in enumerate(lines, 1):
+    for number_of, (line, amounts) in enumerate(zip(lines, drawn, strict=True), 1):
         top = number_of * _LINE
         label = printable(line.label)
         cut = label if len(label) <= _LETTERS else f"{label[: _LETTERS - 1]}…"
         yield f'<text x="0" y="{top + 14}"><title>{escape(label)}</title>{escape(cut)}</text>'
         yield f'<rect class="c0" x="{_LABEL}" y="{top}" width="{_CELLS}" height="{_LINE - 4}"/>'
-        for place, amount in enumerate(line.amounts):
+        for place, amount in enumerate(amounts):
             if not amount:
                 continue
             level = 1 + min(_COLOURS - 1, int(amount / most * _COLOURS))
             x = _LABEL + place * step
-            title = f"<title>{heat.times[place]:%H:%M} UTC: {amount:,.1f} a second</title>"
+            title = f"<title>{times[place]:%H:%M} UTC: {amount:,.1f} a second</title>"
             yield f'<rect class="c{level}" x="{x:.2f}" y="{top}" width="{step:.2f}" height="{_LINE - 4}">{title}</rect>'
         mean = sum(line.amounts) / max(1, len(line.amounts))
         yield f'<text x="{_LABEL + _CELLS + 6}" y="{top + 14}">{mean:,.1f}</text>'
     yield "</svg>"
+
+
+def _means(amounts: Sequence[float], per: int) -> list[float]:
+    """The means of so many amounts each; the last one may be of fewer."""
+    parts = [amounts[start : start + per] for start in range(0, len(amounts), per)]
+    return [sum(part) / len(part) for part in parts]
 
 
 def bars(values: Sequence[float], names: Sequence[str], said: str) -> Iterator[str]:

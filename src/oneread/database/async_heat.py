@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -10,7 +10,7 @@ from oneread.database.operations import Operations
 from oneread.heat.axis import HeatAxis, read_axes
 from oneread.heat.cells import HeatPlace
 from oneread.heat.counts import RANGES
-from oneread.heat.doctor import HeatFinding, check_up, find_all
+from oneread.heat.doctor import HeatFinding, check_up, find_all, recorded_loads
 from oneread.heat.doctor_rules import RULES
 from oneread.heat.map import (
     HeatMap,
@@ -26,7 +26,7 @@ from oneread.heat.map import (
     hot_keys_of,
     slow_calls_of,
 )
-from oneread.heat.rows import HeatSpan, read_heat
+from oneread.heat.rows import HeatRows, read_heat_rows, spans_of
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
 
@@ -53,6 +53,11 @@ class AsyncHeatVerbs:
             await self._driver.in_thread(recorder.flush)  # async only
             # sync only: recorder.flush()
         return await self._driver.run(plan, Trace(self._observers))
+
+    async def _compute(self, work: Callable[[], R]) -> R:
+        """The result of pure computing, which may take a second: no event loop waits for it."""
+        return await self._driver.in_thread(work)  # async only
+        # sync only: return work()
 
     async def heat(
         self,
@@ -89,8 +94,8 @@ class AsyncHeatVerbs:
             ```
         """
         query = heat_query(self._driver.now(), HeatOptions(last, until, operation, measure, declared, ranges))
-        spans, axes = await self._show(_with_axes(query.since, query.until))
-        return build_map(self.operations.catalog, spans, axes, query)
+        rows, axes = await self._show(_with_axes(query.since, query.until))
+        return await self._compute(lambda: build_map(self.operations.catalog, spans_of(rows), axes, query))
 
     async def hot_keys(self, declared: type, *, limit: int = 10, last: timedelta = _HOUR) -> list[HotKey]:
         """The keys of a model or view that were asked for most often, of all programs that record heat.
@@ -114,9 +119,8 @@ class AsyncHeatVerbs:
         check_class(declared)
         now = self._driver.now()
         query = heat_query(now, HeatOptions(last))
-        return hot_keys_of(
-            self.operations.catalog, await self._show(read_heat(query.since, query.until)), declared, limit, now
-        )
+        rows, catalog = await self._show(read_heat_rows(query.since, query.until)), self.operations.catalog
+        return await self._compute(lambda: hot_keys_of(catalog, spans_of(rows), declared, limit, now))
 
     async def slow_calls(self, *, last: timedelta = _HOUR, limit: int = 50) -> list[SlowCall]:
         """The slowest calls, of all programs that record heat: at most 16 of each row that is kept.
@@ -139,8 +143,9 @@ class AsyncHeatVerbs:
         check_limit(limit)
         now = self._driver.now()
         query = heat_query(now, HeatOptions(last))
-        spans = await self._show(read_heat(query.since, query.until))
-        return slow_calls_of(spans, now - last // timedelta(milliseconds=1), limit)
+        rows = await self._show(read_heat_rows(query.since, query.until))
+        since = now - last // timedelta(milliseconds=1)
+        return await self._compute(lambda: slow_calls_of(spans_of(rows), since, limit))
 
     async def doctor(self, *, last: timedelta = _DAY) -> list[HeatFinding]:
         """What to declare otherwise, by what programs that record heat have recorded; the most severe first.
@@ -163,15 +168,12 @@ class AsyncHeatVerbs:
         """
         driver, operations = self._driver, self.operations
         query = heat_query(driver.now(), HeatOptions(last))
-        plan = check_up(
-            operations.changed_costs(),
-            operations.counters,
-            driver.engine.capabilities,
-            driver.hot,
-            (query.since, query.until),
-        )
-        return find_all(await self._show(plan), RULES)
+        rows, axes = await self._show(_with_axes(query.since, query.until))
+        recorded = await self._compute(lambda: recorded_loads(operations.catalog, rows, axes))
+        of_store = operations.changed_costs(), operations.counters, driver.engine.capabilities
+        checkup = await driver.run(check_up(*of_store, driver.hot, recorded), Trace(self._observers))
+        return await self._compute(lambda: find_all(checkup, RULES))
 
 
-def _with_axes(since: int, until: int) -> Plan[tuple[list[HeatSpan], Mapping[HeatPlace, HeatAxis]]]:
-    return (yield from read_heat(since, until)), (yield from read_axes())
+def _with_axes(since: int, until: int) -> Plan[tuple[HeatRows, Mapping[HeatPlace, HeatAxis]]]:
+    return (yield from read_heat_rows(since, until)), (yield from read_axes())

@@ -64,7 +64,7 @@ FirstOf: TypeAlias = Callable[[CellKey], bytes]
 """The first key at which a cell is counted that is not kept apart."""
 
 
-class StoredCell(msgspec.Struct, frozen=True, array_like=True):
+class StoredCell(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A cell as it is stored; `cause` is the number of its verb and declaration among the row's."""
 
     table: Table
@@ -82,7 +82,7 @@ HotOperation: TypeAlias = Literal["read", "write", "lost"]
 """What happened to a row; a compare-and-set that was lost is a write as well."""
 
 
-class HotCount(msgspec.Struct, frozen=True, array_like=True):
+class HotCount(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A key to which something happened `most` times at most, and `most - surplus` times at least."""
 
     table: Table
@@ -235,15 +235,30 @@ def cells_of(sums: HeatSums) -> Iterable[tuple[CellKey, Amounts]]:
         yield CellKey(each.table, each.first, each.writes, *sums.causes[each.cause]), amounts
 
 
+def sum_cells(every: Iterable[HeatSums]) -> Cells:
+    """The cells of several rows of sums, added up: some hundred thousand, for which each is touched once."""
+    found: dict[tuple[Table, bytes, bool, tuple[str, str]], list[int]] = {}
+    for sums in every:
+        causes = sums.causes
+        for each in sums.cells:
+            key = each.table, each.first, each.writes, causes[each.cause]
+            known = found.get(key)
+            if known is None:
+                found[key] = [each.requests, each.rows, each.size, each.microseconds, each.lost]
+            else:
+                known[0] += each.requests
+                known[1] += each.rows
+                known[2] += each.size
+                known[3] += each.microseconds
+                known[4] += each.lost
+    return {CellKey(*key[:3], *key[3]): Amounts(*amounts) for key, amounts in found.items()}
+
+
 def merge(every: Sequence[HeatSums], *, of_one_time: bool) -> HeatSums:
     """The sum of several rows of sums, in whatever order: of processes at one time, or of several times."""
-    cells: Cells = {}
-    for sums in every:
-        for key, amounts in cells_of(sums):
-            add(cells, key, amounts)
     processes = [each.processes for each in every]
     return packed(
-        cells,
+        sum_cells(every),
         HeatDetails(
             merge_hot(each for sums in every for each in sums.hot),
             [each for sums in every for each in sums.slow],

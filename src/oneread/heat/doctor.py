@@ -19,12 +19,12 @@ from oneread.counters.counters import CounterPlans
 from oneread.counters.rows import SETTINGS, SHARDS, CounterSettings, name_key, name_of_row
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.views import Aggregate, Feed, Index
-from oneread.heat.axis import HeatAxis, read_axes
+from oneread.heat.axis import HeatAxis
 from oneread.heat.cells import HeatPlace
 from oneread.heat.doctor_feeds import FeedOwner, read_owners
 from oneread.heat.hot_spots import HotSpots, hot_spots
 from oneread.heat.loads import PageLoad, PlaceLoad, loads_of, pages_of
-from oneread.heat.rows import read_heat
+from oneread.heat.rows import HeatRows, spans_of
 from oneread.models.model import Model
 from oneread.plans.hot_keys import HotKeys
 from oneread.plans.plan import Plan
@@ -113,18 +113,30 @@ class Checkup(NamedTuple):
 HeatRule: TypeAlias = Callable[[Checkup], Iterable[HeatFinding]]
 
 
-def check_up(
-    costs: ChangedCosts, counters: CounterPlans, capabilities: Capabilities, hot: HotKeys, times: tuple[int, int]
-) -> Plan[Checkup]:
-    """Reads what was recorded from one minute to another.
+class RecordedLoads(NamedTuple):
+    """What was recorded of some time, added up."""
 
-    Costs what `heat` costs, a row for each counter that has lost compare-and-sets, and for each busy feed a scan of the
-    memberships of one owner.
+    loads: Sequence[PlaceLoad]
+    axes: Mapping[HeatPlace, HeatAxis]
+    pages: Mapping[str, PageLoad]
+
+
+def recorded_loads(catalog: Catalog, rows: HeatRows, axes: Mapping[HeatPlace, HeatAxis]) -> RecordedLoads:
+    """Adds up what rows of heat say."""
+    spans = spans_of(rows)
+    return RecordedLoads(loads_of(catalog, spans), axes, pages_of(spans))
+
+
+def check_up(
+    costs: ChangedCosts, counters: CounterPlans, capabilities: Capabilities, hot: HotKeys, recorded: RecordedLoads
+) -> Plan[Checkup]:
+    """Reads what rules look at besides what was recorded.
+
+    Costs a row for each counter that has lost compare-and-sets, and for each busy feed a scan of the memberships of one
+    owner.
     """
     catalog = costs.catalog
-    spans = yield from read_heat(*times)
-    axes = yield from read_axes()
-    loads = loads_of(catalog, spans)
+    loads, axes, pages = recorded
     shards: dict[str, int] = {}
     for name in _lossy_counters(loads):
         declared = CounterSettings(0, counters.rules.shards)
@@ -132,7 +144,7 @@ def check_up(
     owners = yield from read_owners(catalog, loads)
     return Checkup(
         catalog, loads, axes, hot_spots(catalog, hot, _SPOTS), costs,
-        capabilities.spans_rows, capabilities.local, shards, owners, pages_of(spans),
+        capabilities.spans_rows, capabilities.local, shards, owners, pages,
     )  # fmt: skip
 
 

@@ -34,16 +34,23 @@ def lines_by_declaration(heat: HeatMap) -> list[HeatLine]:
         known = found.setdefault(each.declared, [0.0] * len(amounts))
         found[each.declared] = [one + more for one, more in zip(known, amounts, strict=True)]
     hot = sorted(found.items(), key=lambda item: (-sum(item[1]), item[0]))
-    return [HeatLine(name, amounts, _causes(heat, name)) for name, amounts in hot]
+    causes = _causes(heat)
+    return [HeatLine(name, amounts, _most_of(causes.get(name, {}))) for name, amounts in hot]
 
 
-def _causes(heat: HeatMap, name: str) -> str:
-    """The verbs that make most of a declaration's heat."""
-    found: dict[str, float] = {}
+def _causes(heat: HeatMap) -> dict[str, dict[str, float]]:
+    """How much of each declaration's heat each verb makes."""
+    names = [each.declared for each in heat.ranges]
+    found: dict[str, dict[str, float]] = {}
     for part in heat.parts:
-        if heat.ranges[part.range].declared == name:
-            cause = f"{part.verb} {part.declared}".rstrip()
-            found[cause] = found.get(cause, 0.0) + part.amount
+        of_name = found.setdefault(names[part.range], {})
+        cause = f"{part.verb} {part.declared}".rstrip()
+        of_name[cause] = of_name.get(cause, 0.0) + part.amount
+    return found
+
+
+def _most_of(found: dict[str, float]) -> str:
+    """The verbs that make most of it."""
     whole = sum(found.values())
     hot = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join([f"{cause} {amount / whole:.0%}" for cause, amount in islice(hot, _CAUSES)])

@@ -12,15 +12,15 @@ from oneread.heat.cells import (
     Cells,
     HeatPlace,
     HotCount,
-    add,
-    cells_of,
     merge_ends,
     merge_hot,
     merge_pages,
     place_of,
+    sum_cells,
 )
 from oneread.heat.map import declared_at
 from oneread.heat.rows import HeatSpan
+from oneread.store.rows import Table
 
 SECONDS: Final = 60
 """Of a minute, for which rows of heat are."""
@@ -90,10 +90,12 @@ def loads_of(catalog: Catalog, spans: Iterable[HeatSpan]) -> list[PlaceLoad]:
     minutes: dict[HeatPlace, set[int]] = {}
     hot: dict[HeatPlace, list[HotCount]] = {}
     spans = list(spans)
+    places: dict[tuple[Table, bytes], HeatPlace] = {}
+    for key, amounts in sum_cells(span.sums for span in spans).items():
+        place = places.setdefault((key.table, key.first), place_of(key.table, key.first))
+        cells.setdefault(place, {})[key] = amounts
     for span in spans:
-        for key, amounts in cells_of(span.sums):
-            place = place_of(key.table, key.first)
-            add(cells.setdefault(place, {}), key, amounts)
+        for place in {places[each.table, each.first] for each in span.sums.cells}:
             minutes.setdefault(place, set()).update(range(span.minute, span.minute + span.minutes))
     for each in merge_hot(each for span in spans for each in span.sums.hot):
         hot.setdefault(place_of(each.table, each.key), []).append(each)

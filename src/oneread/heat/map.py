@@ -6,7 +6,7 @@ See docs/how-to/find-what-is-hot.md.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
@@ -19,15 +19,13 @@ from oneread.derivations.derivation import Keyspace
 from oneread.errors import Corrupt, UsageError
 from oneread.heat.axis import HeatAxis
 from oneread.heat.cells import (
-    Amounts,
-    CellKey,
     Cells,
     HeatPlace,
     SlowCount,
-    add,
-    cells_of,
+    StoredCell,
     merge_hot,
     place_of,
+    sum_cells,
 )
 from oneread.heat.counts import RANGES, quantiles
 from oneread.heat.rows import LEVELS, MINUTE, HeatSpan
@@ -70,7 +68,7 @@ class HeatCause(msgspec.Struct, frozen=True):
     share: float
 
 
-class HeatPart(msgspec.Struct, frozen=True):
+class HeatPart(msgspec.Struct, frozen=True, gc=False):
     """What one verb made of one cell of the map: the numbers of its range and time, and the amount a second."""
 
     range: int
@@ -273,13 +271,41 @@ def key_text(catalog: Catalog, place: HeatPlace, key: bytes) -> str:
     return key[len(place.prefix) :].hex()
 
 
-def amount_of(key: CellKey, amounts: Amounts, operation: HeatOperation, measure: HeatMeasure) -> float:
-    """What a map shows of a cell."""
-    if operation == "lost":
-        return amounts.lost
-    if operation != "all" and key.writes != (operation == "write"):
-        return 0
-    return amounts.microseconds * _MICRO if measure == "seconds" else float(getattr(amounts, measure))
+_MEASURED: Final[Mapping[HeatMeasure, Callable[[StoredCell], float]]] = {
+    "requests": lambda cell: cell.requests,
+    "rows": lambda cell: cell.rows,
+    "bytes": lambda cell: cell.size,
+    "seconds": lambda cell: cell.microseconds * _MICRO,
+}
+_SHOWN: Final[Mapping[HeatOperation, tuple[bool, ...]]] = {"read": (False,), "write": (True,)}
+"""Whether the cells that are shown write; of every other operation both."""
+
+
+_Columns: TypeAlias = "dict[int, float]"
+_Caused: TypeAlias = "dict[tuple[str, str], _Columns]"
+
+
+def _amounts(spans: Sequence[HeatSpan], query: HeatQuery, count: int) -> dict[tuple[Table, bytes], _Caused]:
+    """What a map shows, by the first keys of cells, what caused it, and column."""
+    take: Callable[[StoredCell], float] = _MEASURED[query.measure]
+    if query.operation == "lost":
+        take = _lost
+    wanted = _SHOWN.get(query.operation, (False, True))
+    found: dict[tuple[Table, bytes], _Caused] = {}
+    for span in spans:
+        columns, causes = _columns(span, query, count), span.sums.causes
+        for cell in span.sums.cells:
+            amount = take(cell) if cell.writes in wanted else 0
+            if amount:
+                caused = found.setdefault((cell.table, cell.first), {})
+                by_column = caused.setdefault(causes[cell.cause], {})
+                for column, share in columns:
+                    by_column[column] = by_column.get(column, 0.0) + amount * share
+    return found
+
+
+def _lost(cell: StoredCell) -> float:
+    return cell.lost
 
 
 class _MapLines(NamedTuple):
@@ -288,9 +314,9 @@ class _MapLines(NamedTuple):
     ranges: list[HeatRange]
     firsts: dict[HeatPlace, tuple[int, list[bytes]]]
 
-    def line_of(self, key: CellKey) -> int | None:
-        found = self.firsts.get(place_of(key.table, key.first))
-        return None if found is None else found[0] + max(0, bisect_right(found[1], key.first) - 1)
+    def line_of(self, place: HeatPlace, first: bytes) -> int | None:
+        found = self.firsts.get(place)
+        return None if found is None else found[0] + max(0, bisect_right(found[1], first) - 1)
 
 
 def build_map(
@@ -298,22 +324,20 @@ def build_map(
 ) -> HeatMap:
     """The map of what was recorded."""
     step, count = query.step, -(-(query.until - query.since) // query.step)
-    amounts: dict[tuple[CellKey, int], float] = {}
-    for span in spans:
-        columns = _columns(span, query, count)
-        for key, cell in cells_of(span.sums):
-            amount = amount_of(key, cell, query.operation, query.measure)
-            for column, share in columns if amount else ():
-                amounts[key, column] = amounts.get((key, column), 0.0) + amount * share
-    lines = _lines(catalog, {key for key, _column in amounts}, axes, query)
+    amounts = _amounts(spans, query, count)
+    places = {at: place_of(*at) for at in amounts}
+    lines = _lines(catalog, places, axes, query)
     cells = [[0.0] * count for _range in lines.ranges]
     parts: dict[tuple[int, int, str, str], float] = {}
-    for (key, column), amount in amounts.items():
-        line = lines.line_of(key)
-        if line is not None:
-            part = line, column, key.verb, key.declared
-            parts[part] = parts.get(part, 0.0) + amount / (step * 60)
-            cells[line][column] += amount / (step * 60)
+    for at, caused in amounts.items():
+        line = lines.line_of(places[at], at[1])
+        if line is None:
+            continue
+        for cause, columns in caused.items():
+            for column, amount in columns.items():
+                part = line, column, *cause
+                parts[part] = parts.get(part, 0.0) + amount / (step * 60)
+                cells[line][column] += amount / (step * 60)
     first = min([axes[place] for place in lines.firsts if place in axes], key=lambda axis: axis.at, default=None)
     return HeatMap(
         tuple([datetime.fromtimestamp((query.since + column * step) * 60, UTC) for column in range(count)]),
@@ -348,11 +372,14 @@ def _columns(span: HeatSpan, query: HeatQuery, count: int) -> list[tuple[int, fl
 
 
 def _lines(
-    catalog: Catalog, keys: Iterable[CellKey], axes: Mapping[HeatPlace, HeatAxis], query: HeatQuery
+    catalog: Catalog,
+    places: Mapping[tuple[Table, bytes], HeatPlace],
+    axes: Mapping[HeatPlace, HeatAxis],
+    query: HeatQuery,
 ) -> _MapLines:
     points: dict[HeatPlace, set[bytes]] = {}
-    for key in keys:
-        points.setdefault(place_of(key.table, key.first), set()).add(key.first)
+    for (_table, first), place in places.items():
+        points.setdefault(place, set()).add(first)
     named = [(declared_at(catalog, place), place) for place in points]
     lines = _MapLines([], {})
     for (name, cls), place in sorted(named, key=lambda each: (each[0][1] is None, each[0][0], each[1])):
@@ -432,8 +459,4 @@ def check_limit(limit: int) -> None:
 
 def total(spans: Sequence[HeatSpan]) -> Cells:
     """The cells of all spans, added up."""
-    found: Cells = {}
-    for span in spans:
-        for key, amounts in cells_of(span.sums):
-            add(found, key, amounts)
-    return found
+    return sum_cells(span.sums for span in spans)

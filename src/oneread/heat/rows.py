@@ -7,7 +7,7 @@ yet, before what it is the sum of is removed; where both are, the sum counts. Se
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -129,14 +129,30 @@ def _spans(level: HeatLevel, rows: Iterable[Found]) -> Iterable[HeatSpan]:
             yield HeatSpan(_minute_of(key), level.minutes, sums)
 
 
+HeatRows: TypeAlias = "list[tuple[HeatLevel, list[Found]]]"
+"""What was recorded, as it is stored: the longest times first."""
+
+
+def read_heat_rows(since: int, until: int) -> Plan[HeatRows]:
+    """The rows from one minute to another, not included. Costs a scan of each of four levels."""
+    found: HeatRows = []
+    for level in reversed(LEVELS):
+        within = RowRange(_key(level, _block(level, since)), _key(level, until))
+        found.append((level, (yield from scan_up_to("system", within, None, BATCH))))
+    return found
+
+
 def read_heat(since: int, until: int) -> Plan[list[HeatSpan]]:
     """What was recorded from one minute to another, not included. Costs a scan of each of four levels."""
+    return spans_of((yield from read_heat_rows(since, until)))
+
+
+def spans_of(recorded: HeatRows) -> list[HeatSpan]:
+    """What the rows say; of a time whose sum is there the sum alone."""
     found: list[HeatSpan] = []
     sums: set[int] = set()
     above: HeatLevel | None = None
-    for level in reversed(LEVELS):
-        within = RowRange(_key(level, _block(level, since)), _key(level, until))
-        rows = yield from scan_up_to("system", within, None, BATCH)
+    for level, rows in recorded:
         spans = list(_spans(level, rows))
         if above is not None:
             spans = [each for each in spans if _block(above, each.minute) not in sums]

@@ -4,8 +4,9 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from oneread import GENERATED, Aggregate, Index, Key, Model, Schema, by, count, newest
-from oneread.heat.doctor import check_up
-from oneread.heat.rows import MINUTE
+from oneread.heat.axis import read_axes
+from oneread.heat.doctor import check_up, recorded_loads
+from oneread.heat.rows import MINUTE, read_heat_rows
 from oneread.store.requests import Read
 from tests.unit.database.faces import FACES
 
@@ -68,8 +69,8 @@ class Site:
         self.db.doctor()
         driver, operations, minute = getattr(self.db, "db", self.db)._driver, self.db.operations, NOW // MINUTE
         of_store = operations.changed_costs(), operations.counters, driver.engine.capabilities
-        plan = check_up(*of_store, driver.hot, (minute - 9, minute + 1))
-        return self.db.run(plan)
+        rows, axes = self.db.run(read_heat_rows(minute - 9, minute + 1)), self.db.run(read_axes())
+        return self.db.run(check_up(*of_store, driver.hot, recorded_loads(operations.catalog, rows, axes)))
 
     def hottest(self, name):
         """The rows a second that are written in the hottest range of a view."""

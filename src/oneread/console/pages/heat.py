@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final, get_args
 
 from oneread.console.asking import ALL, PageRequest
@@ -25,8 +28,10 @@ from oneread.costs.bounds import counted
 from oneread.errors import InvalidQuery
 from oneread.heat.doctor import HeatFinding
 from oneread.heat.drawing import lines_by_declaration, lines_by_range
-from oneread.heat.map import HeatOperation
+from oneread.heat.map import HeatMap, HeatOperation
 
+KEPT_SECONDS: Final = 30.0
+"""For how long heat and findings, which change by the minute, are not read again."""
 _RANGES: Final = 40
 _TONES: Final[dict[str, Tone]] = {"act": "bad", "look": "warn", "know": ""}
 
@@ -40,7 +45,6 @@ async def show_heat(ask: PageRequest) -> ConsolePage:
     declared: Any = classes.get(name)
     ranges = _RANGES if declared is not None else 1
     heat = await ask.db.heat(last=back, operation=operation, declared=declared, ranges=ranges)
-    findings = await ask.db.doctor(last=back)
     inputs = [
         FormInput("of", "of", name, choices=(ALL, *sorted(classes))),
         FormInput("operation", "what", operation, choices=get_args(HeatOperation)),
@@ -49,8 +53,21 @@ async def show_heat(ask: PageRequest) -> ConsolePage:
     form = FormBlock(ask.link("/heat"), inputs, "Show")
     if not heat.ranges:
         return ConsolePage("Heat", [form, NoteBlock("", says(UNRECORDED))])
-    lines = lines_by_range(heat) if declared is not None else lines_by_declaration(heat)
     named = {} if declared is not None else {each: ask.link("/heat", of=each, last=last) for each in classes}
+    blocks = [form, *await asyncio.to_thread(_drawn, heat, named)]  # some ten thousand squares
+    blocks += [finding_note(each) for each in await findings_of(ask, back)]
+    about = f"{counted(heat.processes, 'program')}, {100 * heat.sampled:.3g} % of their time recorded; times are UTC"
+    return ConsolePage("Heat", blocks, about=(ShownText(about),))
+
+
+async def findings_of(ask: PageRequest, back: timedelta) -> list[HeatFinding]:
+    """What the doctor finds; asked again after half a minute, as what it reads changes by the minute."""
+    return await ask.remembered(f"doctor {back}", KEPT_SECONDS, lambda: ask.db.doctor(last=back))
+
+
+def _drawn(heat: HeatMap, named: Mapping[str, str]) -> list[PageBlock]:
+    """The map and its table: a line for each declaration, which links to its own map; or for each range of one."""
+    lines = lines_by_declaration(heat) if named else lines_by_range(heat)
     has_ends = any(each.end for each in lines)
     rows = [
         [
@@ -64,10 +81,7 @@ async def show_heat(ask: PageRequest) -> ConsolePage:
     amounts = ("a second", "most")
     heads = columns("keys", *amounts, *(["by"] if has_ends else []), right=amounts)
     drawn = PictureBlock("Requests a second", "\n".join(heat_lines(heat, lines)), "heat")
-    blocks: list[PageBlock] = [form, drawn, TableBlock("The same as numbers", heads, rows)]
-    blocks += [finding_note(each) for each in findings]
-    about = f"{counted(heat.processes, 'program')}, {100 * heat.sampled:.3g} % of their time recorded; times are UTC"
-    return ConsolePage("Heat", blocks, about=(ShownText(about),))
+    return [drawn, TableBlock("The same as numbers", heads, rows)]
 
 
 def _operation(ask: PageRequest) -> HeatOperation:

@@ -20,6 +20,7 @@ from oneread.console.blocks import (
 )
 from oneread.console.pages.changed import deleted_lately
 from oneread.console.pages.data import CLASS_COLUMNS, class_rows, declared_models, declared_views
+from oneread.console.pages.heat import KEPT_SECONDS, findings_of
 from oneread.console.pages.tasks import COUNTED, behind_text
 from oneread.costs.bounds import counted, readable
 from oneread.database.survey import Survey
@@ -33,8 +34,6 @@ from oneread.verify.noted import NotedVerification, last_verified
 _HOUR: Final = timedelta(hours=1)
 _FINE: Final = "everything is as it should be"
 _UNCOMPARED: Final = "nothing is known to be wrong; the rows were not compared yet: see Verify"
-_KEPT_SECONDS: Final = 30.0
-"""For how long heat and findings, which change by the minute, are not read again."""
 
 
 async def show_overview(ask: PageRequest) -> ConsolePage:
@@ -42,10 +41,10 @@ async def show_overview(ask: PageRequest) -> ConsolePage:
     found = await ask.db.survey(most=COUNTED)
     verified = await ask.db.run(last_verified())
     launches = await ask.db.launches.all()
-    heat = await ask.remembered("heat", _KEPT_SECONDS, lambda: ask.db.heat(last=_HOUR, ranges=1))
+    heat = await ask.remembered("heat", KEPT_SECONDS, lambda: ask.db.heat(last=_HOUR, ranges=1))
     findings: list[HeatFinding] = []
     if heat.ranges:
-        findings = await ask.remembered("doctor", _KEPT_SECONDS, lambda: ask.db.doctor(last=_HOUR))
+        findings = await findings_of(ask, _HOUR)
     lines = [*_wrong(ask, found), *_unverified(ask, verified), *_launched(ask, launches), *_advised(ask, findings)]
     heads = columns("what", "is not as it should be")
     views = declared_views(ask)
