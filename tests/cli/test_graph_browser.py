@@ -1,8 +1,11 @@
 """The SVG of `graph` in Chromium, on a desktop and a telephone, light and dark: each text is readable in its box."""
 
 import pytest
+from msgspec.structs import replace
 
 from examples.community.schema import COMMUNITY
+from oneread.costs.declared import of
+from oneread.costs.graph_costs import with_costs
 from oneread.costs.graph_svg import svg_lines
 from oneread.costs.schema_graph import graph_of
 from tests.cli.test_graph import HARMFUL
@@ -28,6 +31,13 @@ return {
 """
 
 
+def hot(schema):
+    """A graph with costs, and with a heat for each arrow."""
+    graph = with_costs(graph_of(schema), schema, of(schema))
+    edges = [replace(each, heat=10.0**place) for place, each in enumerate(graph.edges)]
+    return replace(graph, edges=tuple(edges))
+
+
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
     with chrome(tmp_path_factory.mktemp("profile")) as driver:
@@ -35,10 +45,12 @@ def driver(tmp_path_factory):
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("schema", [COMMUNITY, HARMFUL], ids=["community", "harmful"])
-def test_every_text_is_readable_in_its_box(driver, tmp_path, schema, size):
+@pytest.mark.parametrize(
+    "drawn", [graph_of(COMMUNITY), graph_of(HARMFUL), hot(COMMUNITY)], ids=["community", "harmful", "hot"]
+)
+def test_every_text_is_readable_in_its_box(driver, tmp_path, drawn, size):
     page = tmp_path / "graph.html"
-    page.write_text(PAGE + "\n".join(svg_lines(graph_of(schema))), encoding="utf-8")
+    page.write_text(PAGE + "\n".join(svg_lines(drawn)), encoding="utf-8")
     resize(driver, size)
     found = {}
     for mode in ("light", "dark"):

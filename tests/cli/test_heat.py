@@ -8,6 +8,7 @@ import pytest
 
 from oneread import connect
 from oneread.cli import heat as heat_command
+from oneread.costs.schema_graph import SchemaGraph
 from oneread.heat import rows
 from oneread.heat.axis import read_axes
 from oneread.heat.drawing import ASCII, BLOCKS, draw, lines_by_declaration
@@ -163,3 +164,18 @@ def test_a_terminal_without_blocks_gets_letters(run, monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", stream)
     assert not heat_command._writes_blocks()
+
+
+@pytest.mark.usefixtures("run")
+def test_a_graph_shows_what_was_written_for_each_arrow(bare, tmp_path):
+    given = "graph", "--schema", SCHEMA, "--db", f"lmdb://{tmp_path}/heat?durability=none"
+    ran = bare(*given, "--heat", "--last", "1h", "--json")
+    edges = ran.document(SchemaGraph).edges
+    assert any(each.heat for each in edges if each.kind == "view")
+    assert all(each.heat is None for each in edges if each.refers)
+    drawn = bare(*given, "--heat", "--costs", "--format", "svg")
+    assert "rows written a second" in drawn.out
+    assert "save: up to" in drawn.out
+    assert "rows written a second, as 1 program recorded them" in drawn.err
+    assert bare(*given, "--heat", "--last", "soon").code == 2
+    assert bare("graph", "--schema", SCHEMA, "--heat").code == 2

@@ -65,7 +65,7 @@ REFUSED = {
 }
 ELSEWHERE = {
     "console": "serves until Ctrl-C; its pages are opened on all stores in tests/unit/console",
-    "graph": "opens no store",
+    "graph": "opens a store for heat alone, as `heat` does",
     "load": "takes what dump wrote",
     "copy": "takes two stores",
     "move": "takes two stores; a source that changes one row at a time is in tests/unit/copying",

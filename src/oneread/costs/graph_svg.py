@@ -29,8 +29,10 @@ text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; 
 .fan { fill: #57606a; }
 rect { fill: #f6f8fa; stroke: #8c959f; }
 .model { fill: #e6f0fb; stroke: #0a5cad; }
-path { fill: none; stroke-width: 1.5; }
+path { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
 .thick { stroke-width: 2.5; }
+.w1 { stroke-width: 1; } .w2 { stroke-width: 2; } .w3 { stroke-width: 3; } .w4 { stroke-width: 4; }
+.w5 { stroke-width: 5; } .w6 { stroke-width: 6; } .w7 { stroke-width: 7; } .w8 { stroke-width: 8; }
 .dashed { stroke-dasharray: 3 3; }
 .c0 { stroke: #0a5cad; } .c1 { stroke: #b3400b; } .c2 { stroke: #1a7f37; }
 .c3 { stroke: #8250df; } .c4 { stroke: #a40e5c; } .c5 { stroke: #6e5a00; }
@@ -53,6 +55,8 @@ class PlacedLine(NamedTuple):
     text: str
     style: str
     edge: GraphEdge | None = None
+    width: int = 0
+    """Of the edge by its heat; 0 where it has none."""
 
 
 class PlacedBox(NamedTuple):
@@ -101,13 +105,14 @@ def svg_lines(graph: SchemaGraph, *, links: Mapping[str, str] | None = None) -> 
 
 
 def _boxes(graph: SchemaGraph) -> Iterator[PlacedBox]:
-    top = _MARGIN
+    top, widths = _MARGIN, dict(zip(graph.edges, graph.widths, strict=True))
     for node in graph.nodes:
         box = PlacedBox(node, top, [])
         for text, style, edge in _texts(node, graph):
             for place, part in enumerate(_wrapped(printable(text))):
                 y = top + _PAD // 2 + _LINE * len(box.lines) + _LINE // 2
-                box.lines.append(PlacedLine(y, part, style, None if place else edge))
+                begins = None if place else edge
+                box.lines.append(PlacedLine(y, part, style, begins, widths[begins] if begins else 0))
         yield box
         top += box.height + _GAP
 
@@ -120,8 +125,8 @@ def _texts(node: GraphNode, graph: SchemaGraph) -> Iterator[tuple[str, str, Grap
     for edge in graph.edges:
         if edge.start == node.name:
             yield f"{_relation(edge)} {edge.end}", "edge", edge
-            if edge.fan_out:
-                yield f"  {edge.fan_out}", "fan", None
+            for note in edge.notes:
+                yield f"  {note}", "fan", None
 
 
 def _relation(edge: GraphEdge) -> str:
@@ -161,3 +166,5 @@ def _arrows(box: PlacedBox, begin: list[PlacedLine], track: int, *, colour: str)
         assert line.edge is not None, "lines that arrows begin at"
         style = " dashed" if line.edge.refers else " thick" if line.edge.carries else ""
         yield f'<path class="{colour}{style}" d="M{edge} {line.y}H{x}"/>'
+        if line.width:
+            yield f'<path class="{colour} w{line.width}" d="M{edge} {line.y}H{x}V{box.entry}"/>'

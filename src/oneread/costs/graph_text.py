@@ -41,7 +41,8 @@ def mermaid_lines(graph: SchemaGraph) -> list[str]:
         text = "<br>".join(map(_mermaid_text, _edge_texts(edge)))
         label = f'|"{text}"|' if text else ""
         lines.append(f"    {places[edge.start]} {arrow}{label} {places[edge.end]}")
-    return lines
+    widths = graph.widths
+    return lines + [f"    linkStyle {place} stroke-width:{width}px" for place, width in enumerate(widths) if width]
 
 
 def dot_lines(graph: SchemaGraph) -> list[str]:
@@ -55,16 +56,17 @@ def dot_lines(graph: SchemaGraph) -> list[str]:
     for node in graph.nodes:
         text = r"\n".join(map(_dot_text, (node.title, *node.lines)))
         lines.append(f'    "{_dot_text(node.name)}" [shape="{_DOT_NODES[node.kind]}", label="{text}"]')
-    for edge in graph.edges:
+    for edge, width in zip(graph.edges, graph.widths, strict=True):
         style = "dashed" if edge.refers else "bold" if edge.carries else "solid"
         text = r"\n".join(map(_dot_text, _edge_texts(edge)))
         ends = f'"{_dot_text(edge.start)}" -> "{_dot_text(edge.end)}"'
-        lines.append(f'    {ends} [style="{style}", label="{text}"]')
+        drawn = f', penwidth="{width}"' if width else ""
+        lines.append(f'    {ends} [style="{style}", label="{text}"{drawn}]')
     return [*lines, "}"]
 
 
 def _edge_texts(edge: GraphEdge) -> list[str]:
-    return [each for each in (edge.label, edge.fan_out) if each]
+    return [each for each in (edge.label, *edge.notes) if each]
 
 
 def _mermaid_text(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -38,6 +38,10 @@ NodeKind: TypeAlias = Literal["model", "counter", "aggregate", "index", "feed"]
 EdgeKind: TypeAlias = Literal[
     "reference", "copy", "child", "variant", "view", "items", "memberships", "total", "counter"
 ]
+
+
+WIDEST: Final = 7
+"""Pixels that heat adds to an edge, at most."""
 
 
 class GraphNode(msgspec.Struct, frozen=True):
@@ -70,6 +74,9 @@ class GraphEdge(msgspec.Struct, frozen=True):
         most: of a copy, the holders that follow within the call that changes one source; of a total, the entities that
             follow one change of what is counted; None for what does not follow.
         fan_out: the same in words.
+        carried: the fields of a source whose values a copy has.
+        cost: what a change of what it ends at costs at most, in words; empty unless it was asked for.
+        heat: rows a second that are written for it at its beginning; None where that is not known, or not asked for.
     """
 
     start: str
@@ -78,6 +85,15 @@ class GraphEdge(msgspec.Struct, frozen=True):
     label: str = ""
     most: int | None = None
     fan_out: str = ""
+    carried: tuple[str, ...] = ()
+    cost: str = ""
+    heat: float | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What is said of it below its label."""
+        heat = "" if self.heat is None else f"{self.heat:,.3g} rows written a second"
+        return [each for each in (self.fan_out, self.cost, heat) if each]
 
     @property
     def refers(self) -> bool:
@@ -100,6 +116,15 @@ class SchemaGraph(msgspec.Struct, frozen=True):
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
+
+    @property
+    def widths(self) -> list[int]:
+        """How wide each edge is drawn, by the square root of its heat: 1 to 8 pixels, 0 where that is not known."""
+        most = max([each.heat or 0.0 for each in self.edges], default=0.0)
+        return [
+            0 if each.heat is None else 1 + round(WIDEST * (each.heat / most) ** 0.5) if most else 1
+            for each in self.edges
+        ]
 
 
 def graph_of(schema: Schema, span: Span = "rows") -> SchemaGraph:
@@ -207,16 +232,16 @@ class _Grapher:
         if reference.name == CHILD_OF:
             return GraphEdge(start, end, "child", "child of")
         hidden = [name.partition(".")[2] for name, _get, _type in reference.hidden]
-        carried = ", ".join((*([] if reference.copy is None else copied_names(reference.copy)), *hidden))
-        label = f"{reference.name}: {carried}" if carried else reference.name
+        carried = (*([] if reference.copy is None else copied_names(reference.copy)), *hidden)
+        label = f"{reference.name}: {', '.join(carried)}" if carried else reference.name
         options = [f"on_delete {reference.on_delete}"] * (reference.on_delete != "keep")
         options += ["missing_ok"] * reference.missing_ok
         label = "; ".join((label, *options))
         kind: EdgeKind = "copy" if reference.copy is not None or hidden else "reference"
         if not reference.tracked:
-            return GraphEdge(start, end, kind, label)
+            return GraphEdge(start, end, kind, label, carried=carried)
         most = self._costs.following(reference.kind.cls).holders
-        return GraphEdge(start, end, kind, label, most, self._fan_out(most))
+        return GraphEdge(start, end, kind, label, most, self._fan_out(most), carried)
 
     def _edge_of_rollup(self, model: type, rollup: Rollup) -> GraphEdge:
         if rollup.number is None:

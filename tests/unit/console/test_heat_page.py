@@ -15,7 +15,7 @@ from oneread.console.charts import heat_lines
 from oneread.database.async_database import AsyncDatabase
 from oneread.heat.drawing import lines_by_declaration
 from oneread.heat.map import HeatMap, HeatPart, HeatRange
-from tests.unit.console.places import SITE, Circle, fill, opened
+from tests.unit.console.places import SITE, Circle, Evening, fill, links, opened
 
 COMPUTED = [
     ("oneread.database.async_heat", "spans_of"),
@@ -32,6 +32,7 @@ def recorded(url):
     with connect(url, SITE, workers=0, heat=1.0) as db:
         for _each in range(20):
             db.get(Circle, "chess")
+        db.patch(Evening, 1, town="York")
     return url
 
 
@@ -101,3 +102,26 @@ def test_a_line_has_as_many_squares_as_can_be_seen(minutes, squares):
 def test_nothing_is_drawn_of_no_time():
     heat = heat_of([])
     assert "UTC:" not in "\n".join(heat_lines(heat, lines_by_declaration(heat)))
+
+
+def test_the_graph_has_costs_and_heat_where_they_are_asked_for(recorded):
+    with opened(recorded) as browser:
+        plain = browser.json("/graph")
+        assert plain["cost"]["requests"] == 0
+        page = browser.get("/graph", heat="1 hour", costs="yes", around="Evening")
+        assert "rows written a second" in page
+        assert "save: up to" in page
+        assert "rows written a second, as 1 program recorded them" in page
+        assert browser.json("/graph", heat="1 hour")["cost"]["requests"] == 5
+        assert "/graph?around=EveningsOfTown&costs=yes&heat=1+hour" in links(page)
+        assert "nothing of this name to choose" in browser.get("/graph", 404, heat="1 year")
+    assert "rows written a second" not in str(plain)
+    assert "save: up to" not in str(plain)
+
+
+def test_a_graph_of_a_store_without_heat_says_so(url):
+    fill(url, 1)
+    with opened(url) as browser:
+        page = browser.get("/graph", heat="6 hours")
+        assert "not recorded: programs record with" in page
+        assert "<svg" in page

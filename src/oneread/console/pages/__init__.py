@@ -61,7 +61,7 @@ PAGES: Final = (
     MenuPage("/entity/{name}", show_entity, "/data"),
     MenuPage("/find/{name}", find_by_field, "/data"),
     MenuPage("/changed/{name}", show_changed, "/data"),
-    MenuPage("/graph", show_graph, "/graph", "Graph"),
+    MenuPage("/graph", show_graph, "/graph", "Graph", rows=RECORDED),
     MenuPage("/costs", show_costs, "/costs", "Costs"),
     MenuPage("/verify", show_verify, "/verify", "Verify", 1),
     MenuPage("/tasks", show_tasks, "/tasks", "Tasks", 1, COUNTING),
