@@ -103,9 +103,9 @@ def said(browser, selector):
 
 
 def go_to(browser, title):
-    """Waits for a page of this title."""
+    """Waits for a page of this title, and its script."""
     until = time.monotonic() + 20
-    while said(browser, "h1") != title:
+    while said(browser, "h1") != title or browser.execute_script("return document.readyState") != "complete":
         assert time.monotonic() < until, said(browser, "h1")
         time.sleep(0.05)
 
@@ -123,6 +123,53 @@ def test_pages_and_rows_are_reached_by_keys(browser):
     browser.switch_to.active_element.send_keys("1", Keys.ENTER)
     go_to(browser, "Message")
     assert "key=1" in browser.current_url
+
+
+@pytest.mark.usefixtures("opened")
+def test_keys_are_listed_and_the_focus_comes_back(browser):
+    link = browser.find_element(By.LINK_TEXT, "Data")
+    browser.execute_script("arguments[0].focus()", link)
+    link.send_keys("?")
+    dialog = browser.find_element(By.TAG_NAME, "dialog")
+    assert dialog.accessible_name == "Keys"
+    assert {"g o Overview", "j k the next and the previous row"} <= set(dialog.text.splitlines())
+    assert browser.execute_script("return document.querySelector('dialog').contains(document.activeElement)")
+    browser.switch_to.active_element.send_keys("gd")  # within it they do nothing
+    assert said(browser, "h1") == "Overview"
+    browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert not browser.find_elements(By.TAG_NAME, "dialog")
+    assert browser.switch_to.active_element == link
+    assert messages(browser) == []
+
+
+COLOURS = """
+const of = (selector, name) => getComputedStyle(document.querySelector(selector))[name];
+return [of("body", "backgroundColor"), of("svg", "backgroundColor"), of("svg text", "fill")];
+"""
+LIGHT = ["rgb(255, 255, 255)", "rgb(255, 255, 255)", "rgb(27, 31, 36)"]
+DARK = ["rgb(20, 23, 26)", "rgb(13, 17, 23)", "rgb(230, 237, 243)"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without"])
+def test_a_page_is_light_or_dark_as_it_was_chosen(browser, opened, scheme, scripts):
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    system = LIGHT if scheme == "light" else DARK
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not scripts})
+    try:
+        browser.get(f"{opened}/graph?around=Group")
+        assert browser.execute_script(COLOURS) == system
+        for choice, wanted in (("dark", DARK), ("light", LIGHT), ("system", system)):
+            browser.find_element(By.XPATH, f"//button[text()='{choice}']").click()
+            until = time.monotonic() + 20
+            while said(browser, "[aria-pressed=true]") != choice:
+                assert time.monotonic() < until, choice
+            assert browser.current_url == f"{opened}/graph?around=Group"
+            assert browser.execute_script(COLOURS) == wanted
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
 def remove_a_row(url):
@@ -153,12 +200,12 @@ def test_a_fault_is_found_and_mended_by_clicks(browser, community_copy):
     remove_a_row(community_copy)
     click(browser, "Verify")
     click(browser, "verify everything")
-    browser.find_element(By.CSS_SELECTOR, "form button").click()
+    browser.find_element(By.CSS_SELECTOR, "main form button").click()
     wait_for(browser, "verifying everything")
     wait_for(browser, "1 fault in")
     assert "TopThreads" in said(browser, "main")
     click(browser, "repair what verify finds")
-    browser.find_element(By.CSS_SELECTOR, "form button").click()
+    browser.find_element(By.CSS_SELECTOR, "main form button").click()
     wait_for(browser, "1 fault mended")
     assert messages(browser) == []
 
@@ -172,7 +219,7 @@ def test_without_javascript_pages_and_forms_work(browser, opened):
         field = browser.find_element(By.NAME, "value")
         field.clear()
         field.send_keys("Chess <b>club</b>")
-        browser.find_element(By.CSS_SELECTOR, "form button").click()
+        browser.find_element(By.CSS_SELECTOR, "main form button").click()
         wait_for(browser, "Where it is shown")
         assert "Group nashville:1: name is Chess <b>club</b> undo" in said(browser, "main")
     finally:

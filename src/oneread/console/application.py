@@ -40,9 +40,9 @@ from oneread.console.blocks import ConsolePage, NoteBlock, says
 from oneread.console.jobs import ConsoleJobs
 from oneread.console.pages import PAGES, SHOWN_PAGES, MenuPage
 from oneread.console.pages.log import say_what_was_done
+from oneread.console.themes import GRAPH_STYLE, THEMES, keep_theme, theme_of
 from oneread.costs.bounds import counted, readable
 from oneread.costs.budgets import budget
-from oneread.costs.graph_svg import GRAPH_STYLE
 from oneread.database.async_database import AsyncDatabase
 from oneread.errors import OnereadError, UsageError, printable
 from oneread.plans.trace import Cost
@@ -151,7 +151,8 @@ class _Pages:
     def routes(self) -> list[Route]:
         shown = [Route(each.path, partial(self._show, each), name=each.path) for each in PAGES]
         acts = Route("/do/{action}", self._act, methods=["GET", "POST"])
-        return [*shown, acts, Route("/static/{name}", self._static)]
+        themed = Route("/theme", self._set_theme, methods=["POST"])
+        return [*shown, acts, themed, Route("/static/{name}", self._static)]
 
     async def show_unopened(self, make: Callable[[], Awaitable[ConsolePage]], request: Request) -> Response:
         """The page of the schema of a store that cannot be opened."""
@@ -164,6 +165,10 @@ class _Pages:
             raise HTTPException(404)
         headers = {"Cache-Control": "private, max-age=31536000, immutable"}
         return Response(found.content, media_type=found.media_type, headers=headers)
+
+    async def _set_theme(self, request: Request) -> Response:
+        _check_sent_from_here(request)
+        return keep_theme(request, dict(await _form(request)))
 
     async def _show(self, shown: MenuPage, request: Request) -> Response:
         if LIVE in request.query_params:
@@ -223,8 +228,7 @@ class _Pages:
         given = request.query_params.multi_items()
         if request.method == "GET":
             return self._render(request, await _describe(self._ask(request, given), action), current="")
-        if request.headers.get("sec-fetch-site", _SAME) not in (_SAME, "none"):
-            raise NotAllowed("this was sent by another site")
+        _check_sent_from_here(request)
         ask = self._ask(request, [*given, *await _form(request)])
         try:
             link = await do_action(ask, action)
@@ -262,12 +266,17 @@ class _Pages:
 
     def _text(self, request: Request, answer: _Answer, *, current: str) -> str:
         root = request.scope.get("root_path", "")
+        kept = urlencode([each for each in request.query_params.multi_items() if each[0] not in _OF_FORM])
         return self._templates.get_template("page.html").render(
             page=answer.page,
             name=self._options.name,
             may_write=self._may_write(request),
             menu=[(f"{root}{each.path}", each.label, each.group, each.at == current) for each in SHOWN_PAGES],
             cost=_cost_text(answer),
+            theme=theme_of(request),
+            themes=THEMES,
+            theme_action=f"{root}/theme",
+            back=f"{request.url.path}{'?' if kept else ''}{kept}",
             files={name: f"{root}/static/{each.name}" for name, each in self._files.items()},
         )
 
@@ -283,6 +292,12 @@ class _Pages:
             again = NoteBlock("", says("open the page of this form again", link=address))
             page = msgspec.structs.replace(page, blocks=[*page.blocks, again])
         return self._render(request, _Answer(page), current="", status=status)
+
+
+def _check_sent_from_here(request: Request) -> None:
+    """Raises NotAllowed for a form that a browser says another site has sent."""
+    if request.headers.get("sec-fetch-site", _SAME) not in (_SAME, "none"):
+        raise NotAllowed("this was sent by another site")
 
 
 async def _describe(ask: PageRequest, action: ConsoleAction[Any], error: OnereadError | None = None) -> _Answer:

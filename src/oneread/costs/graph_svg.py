@@ -22,7 +22,7 @@ _CELL, _LINE, _PAD, _GAP, _TRACK, _MARGIN = 7.3, 17, 8, 16, 10, 8
 """In pixels; 7.3 is a character of 12 pixels in the widest of the usual fonts of equal widths."""
 _WIDTH: Final = round(_CELLS * _CELL) + 2 * _PAD
 _COLOURS: Final = 6
-GRAPH_STYLE: Final = """
+LIGHT_GRAPH: Final = """\
 svg { max-width: 100%; height: auto; color-scheme: light dark; background: #fff; }
 text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1b1f24; }
 .name { font-weight: bold; }
@@ -36,7 +36,8 @@ path { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
 .dashed { stroke-dasharray: 3 3; }
 .c0 { stroke: #0a5cad; } .c1 { stroke: #b3400b; } .c2 { stroke: #1a7f37; }
 .c3 { stroke: #8250df; } .c4 { stroke: #a40e5c; } .c5 { stroke: #6e5a00; }
-@media (prefers-color-scheme: dark) {
+"""
+DARK_GRAPH: Final = """\
 svg { background: #0d1117; }
 text { fill: #e6edf3; }
 .fan { fill: #9ea7b3; }
@@ -44,8 +45,9 @@ rect { fill: #161b22; stroke: #6e7681; }
 .model { fill: #10233c; stroke: #58a6ff; }
 .c0 { stroke: #58a6ff; } .c1 { stroke: #f0883e; } .c2 { stroke: #3fb950; }
 .c3 { stroke: #bc8cff; } .c4 { stroke: #f778ba; } .c5 { stroke: #d29922; }
-}
 """
+"""The rules of a picture, and those by which it is dark."""
+_STYLE: Final = f"{LIGHT_GRAPH}@media (prefers-color-scheme: dark) {{\n{DARK_GRAPH}}}"
 
 
 class PlacedLine(NamedTuple):
@@ -79,7 +81,7 @@ class PlacedBox(NamedTuple):
 def svg_lines(graph: SchemaGraph, *, links: Mapping[str, str] | None = None) -> list[str]:
     """The picture; light or dark as its reader likes.
 
-    Within a page, names link to the addresses of `links`, and the page has `GRAPH_STYLE` itself.
+    Within a page, names link to the addresses of `links`, and the page has the rules itself.
     """
     boxes = list(_boxes(graph))
     tracks = _tracks(boxes)
@@ -89,7 +91,7 @@ def svg_lines(graph: SchemaGraph, *, links: Mapping[str, str] | None = None) -> 
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}>', "<title>schema</title>"]
     if links is None:
-        lines += ["<style>", *GRAPH_STYLE.strip().splitlines(), "</style>"]
+        lines += ["<style>", *_STYLE.splitlines(), "</style>"]
     for place, box in enumerate(boxes):
         if box.node.name in tracks:
             lines += _arrows(box, *tracks[box.node.name], colour=f"c{place % _COLOURS}")

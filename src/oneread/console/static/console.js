@@ -76,13 +76,36 @@ follow();
 const pages = { o: "Overview", d: "Data", g: "Graph", c: "Costs", t: "Tasks", l: "Launches", h: "Heat", s: "Slow calls" };
 let before = "";
 
-/** `g` and a letter goes to a page, `j` and `k` to rows, `/` to the first field. @param {KeyboardEvent} event */
+const keys = [["/", "the first field"], ["j  k", "the next and the previous row"], ["Enter", "opens it"]];
+keys.push(...Object.entries(pages).map(([key, page]) => [`g ${key}`, page]), ["?", "this list"], ["Esc", "closes it"]);
+
+/** Shows what keys do; closing it gives the focus back. */
+function showKeys() {
+  const list = document.createElement("dialog");
+  list.setAttribute("aria-labelledby", "keys");
+  list.innerHTML = '<h2 id="keys">Keys</h2><table class="keys"><tbody></tbody></table><form method="dialog"><button>Close</button></form>';
+  for (const [key, what] of keys) {
+    const row = /** @type {HTMLTableSectionElement} */ (list.querySelector("tbody")).insertRow();
+    const head = document.createElement("th");
+    head.scope = "row";
+    head.append(Object.assign(document.createElement("kbd"), { textContent: key }));
+    row.append(head);
+    row.insertCell().textContent = what;
+  }
+  list.addEventListener("close", () => list.remove());
+  document.body.append(list);
+  list.showModal();
+}
+
+/** `g` and a letter goes to a page, `j` and `k` to rows, `/` to the first field, `?` to this list. @param {KeyboardEvent} event */
 function onKey(event) {
   const target = /** @type {HTMLElement} */ (event.target);
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
   if (before === "g" && pages[event.key]) {
     const links = [.../** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("nav a"))];
     links.find((each) => each.textContent === pages[event.key])?.click();
+  } else if (event.key === "?") {
+    showKeys();
   } else if (event.key === "/") {
     const field = /** @type {HTMLElement | null} */ (main.querySelector("input, select"));
     if (field) {
