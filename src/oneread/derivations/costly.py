@@ -64,7 +64,7 @@ def _in_view(schema: CompiledSchema, view: CompiledView) -> Iterator[CostlyValue
         return
     of, routes, placed = schema.entity_types[view.model], set[FieldRoute](), set[FieldRoute]()
     for form in view.forms():
-        routes |= form.place | form.value
+        routes |= form.place | form.value | form.where
         placed |= form.place
     routes |= {path.names for path in condition_paths(view.cls)}
     beside = "leave it out, and read it with get_many of the sources of a page"

@@ -496,11 +496,13 @@ def test_a_model_with_a_ttl_goes_by_its_name_alone(url, clock):
         assert db.verify().found == {}
 
 
-def test_an_index_with_a_ttl_may_become_an_aggregate_with_a_field_of_that_name(url, clock):
+@pytest.mark.parametrize("has_ttl", [False, True], ids=["a field called as its index", "a ttl"])
+def test_an_index_with_a_ttl_may_become_an_aggregate(url, clock, has_ttl):
     schema = transition(("none", "30 s"))
     root = named(schema, "Root")
-    options = {"r": by(root.r), "expiry": least(root.made), "ttl": least(root.made)}
-    types = {"r": int, "expiry": datetime | None, "ttl": datetime | None}
+    name, option = ("first", {"ttl": expires(root.made, after=timedelta(seconds=30))}) if has_ttl else ("expiry", {})
+    options = {"r": by(root.r), name: least(root.made)} | option
+    types = {"r": int, name: datetime | None}
     other = Schema(root, named(schema, "Named"), declare("Recent", Aggregate[root], types, options))
     with connect(url, schema, workers=0, clock=clock) as db:
         db.save_all(roots_of(schema))

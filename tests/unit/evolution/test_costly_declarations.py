@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from oneread import Aggregate, Copy, Feed, Index, Key, Model, Ref, Schema, by, count, counter, newest, on, rollup, shown
+from oneread import (
+    Aggregate,
+    Copy,
+    Feed,
+    Index,
+    Key,
+    Model,
+    Ref,
+    Schema,
+    by,
+    count,
+    counter,
+    expires,
+    greatest,
+    newest,
+    on,
+    rollup,
+    shown,
+)
 from oneread import within as inside
 from oneread.errors import CostlyDeclaration, InvalidDeclaration
 
@@ -132,6 +150,38 @@ def test_only_a_truth_value_says_so(name: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(declared(name), "costly", "yes")
     with pytest.raises(InvalidDeclaration, match="costly: expected True or False"):
         Schema(*COUNTED, *WARNED[name][0])
+
+
+class Topic(Model[int]):
+    number: Key[int]
+    last: datetime | None = rollup(lambda: LastOf.last)
+
+
+class Reply(Model[int]):
+    number: Key[int]
+    topic: Ref[Topic]
+    at_: datetime
+
+
+class LastOf(Aggregate[Reply]):
+    topic: Ref[Topic] = by(Reply.topic)
+    last: datetime | None = greatest(Reply.at_)
+
+
+class Reader(Model[int]):
+    number: Key[int]
+    topic: Ref[Topic]
+
+
+class ReadersOfLively(Aggregate[Reader]):
+    ttl = expires(inside(Reader.topic, Topic.last), after=timedelta(days=1))
+    topic: Ref[Topic] = by(Reader.topic)
+    readers: int = count()
+
+
+def test_a_ttl_by_a_total_warns() -> None:
+    with pytest.warns(CostlyDeclaration, match=r"ReadersOfLively shows Topic\.last, which changes with each Reply"):
+        Schema(Topic, Reply, LastOf, Reader, ReadersOfLively)
 
 
 def test_a_view_of_a_costly_copy_does_not_warn_again() -> None:
