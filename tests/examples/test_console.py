@@ -53,7 +53,7 @@ def test_keys_are_listed_and_the_focus_comes_back(browser):
     browser.switch_to.active_element.send_keys("gd")  # within it they do nothing
     assert said(browser, "h1") == "Overview"
     browser.switch_to.active_element.send_keys(Keys.ESCAPE)
-    assert not browser.find_elements(By.TAG_NAME, "dialog")
+    WebDriverWait(browser, 20).until(lambda driver: not driver.find_elements(By.TAG_NAME, "dialog"))
     assert browser.switch_to.active_element == link
     assert messages(browser) == []
 
