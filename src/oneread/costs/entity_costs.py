@@ -7,7 +7,7 @@ docs/explanation/costs.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from oneread.costs.sizes import FLAG, HEADER, NOTHING, OPEN, Size, Sizes, element, greatest, most_elements
@@ -22,7 +22,7 @@ from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
 from oneread.models.expiry import EXPIRY_BYTES
 from oneread.models.fields import UPDATED, defaults_of
-from oneread.models.model import Model
+from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind, reference_target
 from oneread.models.types import FieldType, type_of, types_of
@@ -194,9 +194,16 @@ class EntityCosts:
         return _KIND.plus(_spread_size(kind.spread), self._suffix(kind))
 
     def _suffix(self, kind: EntityKind) -> Size:
+        return NOTHING.plus(*self._parts(kind)).within(KEY_BYTES)
+
+    def _parts(self, kind: EntityKind) -> Iterator[Size]:
+        """The parts of a key; those of a field that refers have the limits of the fields behind it."""
         types = types_of(kind.cls, self._names)
-        parts = [element(each.type, types[each.name].metadata) for each in kind.codec.elements]
-        return NOTHING.plus(*parts).within(KEY_BYTES)
+        for each in kind.fields:
+            if each.target is None:
+                yield element(each.elements[0].type, types[each.name].metadata)
+            else:
+                yield from self._parts(self.catalog.kinds[each.target])
 
     def _entity_cost(self, entity_type: EntityType) -> EntityCost:
         kind, cls = entity_type.kind, entity_type.cls
@@ -214,7 +221,7 @@ class EntityCosts:
             self.key(kind),
             data,
             data.plus(self._record(entity_type, views), self._sequences(kind)),
-            frozenset(kind.names),
+            frozenset(key_names(cls)),
             frozenset(name for name, default in defaults_of(cls).items() if default == UPDATED),
         )
 

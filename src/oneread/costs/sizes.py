@@ -119,7 +119,9 @@ class Sizes:
         return Size(HEADER + 2, 4).plus(*fields).within(BODY_BYTES)
 
     def _key(self, given: FieldType) -> Size:
-        """A part of a key, which is refused when it is too long for one."""
+        """A field of a key, which is refused when it is too long for one."""
+        if given.kind == "reference":
+            return self.field(given)
         return self.field(given).within(HEADER + 4 * KEY_BYTES)._replace(open=frozenset())
 
     def field(self, given: FieldType) -> Size:

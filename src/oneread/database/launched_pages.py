@@ -11,7 +11,7 @@ from oneread.database.pages import Page
 from oneread.derivations.catalog import Catalog
 from oneread.launches.differences import ResultForms, ShownPage, ShownRow
 from oneread.models.json_form import to_plain
-from oneread.models.model import Model, key_names
+from oneread.models.model import Model, key_of
 
 
 def result_forms(catalog: Catalog) -> ResultForms:
@@ -49,7 +49,7 @@ def _key_of(catalog: Catalog, row: Any, place: int) -> tuple[Any, ...]:
             return tuple(source.key)
         return tuple(getattr(row, part.field) for part in catalog.views[cls].key.parts)
     if isinstance(row, Model):
-        return tuple(getattr(row, name) for name in key_names(cls))
+        return key_of(row)
     return (place,)
 
 

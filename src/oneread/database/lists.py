@@ -208,7 +208,7 @@ def _entities(catalog: Catalog, cls: Any, rows: ListedRows) -> Listed:
         return not expiry.is_expired(layouts.decode(found[1][BODY].value), now)
 
     return Listed(
-        cls, "roots", kind.prefix, kind.codec, tuple, kind.number, 0, cls.max_limit,
+        cls, "roots", kind.prefix, kind.codec, kind.flat, kind.number, 0, cls.max_limit,
         show, is_shown, None, _encoders(kind.codec), ConditionChecks(catalog.names, cls),
         is_living=None if expiry is None else is_living, entry=rows.entry, spread=kind.spread,
     )  # fmt: skip

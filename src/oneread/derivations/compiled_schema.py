@@ -149,14 +149,16 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
         Raises:
             InvalidKey: it refers to another class, or its key has other parts.
         """
+        kind = self.kinds[model]
         at = given[0] if len(given) == 1 else None
         if not isinstance(at, (Ref, Copy)):
-            return given
+            return kind.flat(given)
         ref = at.ref if isinstance(at, Copy) else at
         cls = target_of(type(at), self.names) if isinstance(at, Copy) else ref.refers_to
         if cls is not None and not issubclass(cls, model):
+            if kind.fields[0].target is not None:
+                return kind.flat(given)
             raise InvalidKey(OTHER_CLASS, model=model, given=at)
-        kind = self.kinds[model]
         if type(ref.key) is not tuple or len(ref.key) != len(kind.names):
             raise InvalidKey(
                 "the reference has a key of other parts than the model it refers to",
@@ -177,8 +179,8 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
         root = kind.child_of
         if root is None:
             return key
-        parts = dict(zip(kind.names, kind.parts_of(key), strict=True))
-        return self.kinds[root].key(tuple([parts[name] for name in self.kinds[root].names]))
+        parts = kind.parts_of(key)
+        return self.kinds[root].key(tuple([parts[place] for place in kind.root_places]))
 
     def taken_number(self, key: bytes) -> TakenNumber | None:
         """The number that a root row's key has of the sequence of its group; None where keys have no such number."""

@@ -21,7 +21,7 @@ from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model
 from oneread.models.references import Copy, OnDelete, Ref, copied_names, refuse_copy_in_copy
-from oneread.models.registry import EntityKind
+from oneread.models.registry import EntityKind, instead_of
 from oneread.models.set_order import order_sets, stored_form
 from oneread.models.shadow import revive
 from oneread.models.types import unwrap
@@ -155,7 +155,7 @@ class Reference(msgspec.Struct, frozen=True):
             return [self.kind.key(ref.key) if ref.refers_to is access.target else self._key(ref)]
         except (AttributeError, TypeError) as error:
             cls = access.copy or access.target or self.kind.cls
-            why, write = _instead_of(value, cls, "at" if access.copy is None else "of")
+            why, write = instead_of(value, cls, "at" if access.copy is None else "of")
             raise InvalidValue(
                 f"a value does not fit its field, which refers to an entity: {why}",
                 model=owner.__name__,
@@ -239,24 +239,6 @@ class Reference(msgspec.Struct, frozen=True):
             expected=self.access.target,
             variant=source.variant,
         )
-
-
-def _instead_of(value: object, cls: type, made: str) -> tuple[str, str]:
-    """What is wrong with a value of a field that refers, or with one of its elements, and what to write."""
-    several: Iterable[object] = value if isinstance(value, (list, tuple, set, frozenset)) else (value,)
-    wrong = next((each for each in several if made == "of" or not isinstance(each, Ref)), value)
-    write = f"{cls.__name__}.{made}(...)"
-    if isinstance(wrong, Model):
-        return "write a reference, not the entity", write if made == "of" else "entity.ref()"
-    if isinstance(wrong, Copy):
-        return (
-            ("this is a copy of another class", write)
-            if made == "of"
-            else ("write a reference, not a copy", "copy.ref")
-        )
-    if isinstance(wrong, Ref):
-        return "write a copy, not a reference", f"{cls.__name__}.of(ref)"
-    return "write a reference, not a key", write
 
 
 Refs: TypeAlias = dict[str, list[bytes]]

@@ -23,8 +23,15 @@ CHILD_OF: Final = "child_of"
 _NOT_A_ROOT: Final = "child_of: expected a model of the schema that is not a variant, and not a child itself"
 
 
-class RootReference(Reference, frozen=True):
+class RootReference(Reference, frozen=True, kw_only=True):
     """The reference of a child to its root."""
+
+    child: EntityKind
+
+    def root_parts(self, entity: object) -> tuple[Any, ...]:
+        """The parts of the root's key that are in the child's."""
+        parts = self.child.parts(entity)
+        return tuple([parts[place] for place in self.child.root_places])
 
     def write_keys(self, variable: str, scope: dict[str, object]) -> list[str]:
         """Statements that ask `keys`: there is no field that refers."""
@@ -36,13 +43,13 @@ class RootReference(Reference, frozen=True):
         if entity is None:
             return []
         try:
-            return [self.kind.key(tuple([getattr(entity, name) for name in self.kind.names]))]
+            return [self.kind.key(self.root_parts(entity))]
         except AttributeError:  # of the stand-in for a dumped entity, which has its copies only
             return []
 
     def refuse_missing(self, entity: Model[Any], source: Source) -> None:  # noqa: ARG002 - as of other references
         """Raises MissingReference: an entity group has a root."""
-        key = {name: getattr(entity, name) for name in self.kind.names}
+        key = dict(zip(self.kind.names, self.root_parts(entity), strict=True))
         raise MissingReference(
             "the root of this child does not exist; save it before, or in the same transaction",
             model=type(entity).__name__, root=self.kind.cls, key=key,
@@ -62,20 +69,22 @@ def root_reference(cls: type[Model[Any]], kinds: Mapping[type, EntityKind]) -> d
         return {}
     if root not in kinds or root is not root_model(root) or root.child_of is not None:
         raise InvalidDeclaration(_NOT_A_ROOT, model=cls, child_of=root)
-    kind = kinds[root]
-    theirs = {each.name: each.type for each in kind.codec.elements}
-    own = {each.name: each.type for each in kinds[cls].codec.elements}
-    if not theirs.items() <= own.items():
+    kind, own = kinds[root], kinds[cls]
+    if not own.root_places:
         raise InvalidDeclaration(
-            "the key of a child contains the parts of its root's key, by the same names and types",
-            model=cls, root=root, key=own, needed=theirs,
+            "the key of a child refers to its root, or contains the parts of its key by the same names and types",
+            model=cls, root=root, key=_types_of(own), needed=_types_of(kind), write=f"Key[Ref[{root.__name__}]]",
         )  # fmt: skip
     defaults = defaults_of(cls)
-    made = [name for name in theirs if defaults[name] == GENERATED]
+    made = [name for name in (own.names[place] for place in own.root_places) if defaults.get(name) == GENERATED]
     if made:
         raise InvalidDeclaration("a child names its root, so this part is not generated", model=cls, fields=made)
     access = Access("None", type(None), optional=False, target=root)
-    return {CHILD_OF: RootReference(CHILD_OF, kind, access, missing_ok=False, on_delete="refuse")}
+    return {CHILD_OF: RootReference(CHILD_OF, kind, access, missing_ok=False, on_delete="refuse", child=own)}
+
+
+def _types_of(kind: EntityKind) -> dict[str, type]:
+    return {each.name: each.type for each in kind.codec.elements}
 
 
 def numbered_field(cls: type[Model[Any]], kind: EntityKind) -> str | None:
@@ -85,7 +94,8 @@ def numbered_field(cls: type[Model[Any]], kind: EntityKind) -> str | None:
         InvalidDeclaration: there are several, or the entities are in no entity group.
     """
     defaults = defaults_of(cls)
-    names = [each.name for each in kind.codec.elements if each.type is int and defaults[each.name] == GENERATED]
+    plain = [each for each in kind.fields if each.target is None]
+    names = [each.name for each in plain if each.elements[0].type is int and defaults[each.name] == GENERATED]
     if not names:
         return None
     if len(names) > 1:

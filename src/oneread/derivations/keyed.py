@@ -19,8 +19,8 @@ from oneread.encoding.codegen import function, indented
 from oneread.encoding.parts import WRONG_TYPE
 from oneread.encoding.values import digest, put_value
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
-from oneread.models.references import OTHER_CLASS, Ref
-from oneread.models.registry import EntityKind, element
+from oneread.models.references import Ref
+from oneread.models.registry import EntityKind, element, elements_behind, key_behind
 from oneread.models.shadow import Fitting, fitting
 from oneread.models.types import Names, type_of
 from oneread.store.keys import SPREAD_BYTES, VIEW_BYTES, spread_part
@@ -173,14 +173,7 @@ class KeyRule(NamedTuple):
     def _whole(self, ref: Ref[Any]) -> KeyValues:
         """The key of a reference, which fills exactly this part's elements."""
         assert self.kind is not None
-        if ref.refers_to is not None and not issubclass(ref.refers_to, self.kind.cls):
-            raise InvalidKey(OTHER_CLASS, field=self.field, given=ref, expected=self.kind.cls)
-        if type(ref.key) is not tuple or len(ref.key) != self.width:
-            raise InvalidKey(
-                "the reference has a key of other parts than the model it refers to",
-                field=self.field, given=ref, parts=[each.name for each in self.elements],
-            )  # fmt: skip
-        return ref.key
+        return key_behind(ref, self.kind.cls, self.field, self.elements)
 
     def _fitted(self, given: object) -> Any:
         assert self.fit is not None
@@ -326,17 +319,7 @@ def _reference_rule(view: type, field: str, rule: Rule, access: Access, kind: En
         raise InvalidDeclaration(
             "the model referred to is not in the schema", view=view, field=field, target=access.target
         )
-    is_alone = len(kind.names) == 1
-    elements = tuple(
-        KeyElement(
-            field if is_alone else f"{field}.{part.name}",
-            part.type,
-            descending=rule.descending,
-            none=rule.none,
-            max_length=KEY_BYTES,
-        )
-        for part in kind.codec.elements
-    )
+    elements = elements_behind(field, kind.codec.elements, descending=rule.descending, none=rule.none)
     return KeyRule(field, rule, access, elements, kind)
 
 

@@ -18,7 +18,7 @@ from oneread.derivations.emitted_record import Record
 from oneread.derivations.group_indexes import IndexedGroups, indexed_groups
 from oneread.errors import InvalidDeclaration
 from oneread.models.fields import CounterName, defaults_of, is_counter, is_rollup
-from oneread.models.model import Model
+from oneread.models.model import Model, key_names
 from oneread.models.references import is_copied
 from oneread.models.registry import EntityKind
 from oneread.models.types import field_types, types_of, unwrap
@@ -183,7 +183,7 @@ class Rollups:
         }
         names = self._accesses.names
         for name, group in found.items():
-            if name in self._kinds[cls].names:
+            if name in key_names(cls):
                 raise InvalidDeclaration("a part of the key cannot be a rollup", model=cls, field=name)
             if group.view not in self._views:
                 raise InvalidDeclaration(
@@ -212,7 +212,7 @@ class Rollups:
                 )
             if not is_counter(marker):
                 continue
-            if name in kind.names:
+            if name in key_names(cls):
                 raise InvalidDeclaration("a part of the key cannot be a rollup", model=cls, field=name)
             own = types_of(cls, self._accesses.names)[name]
             if own.bare is not int or own.metadata:
@@ -229,8 +229,11 @@ class Rollups:
         is_plain = all(part.rule.none is None and part.rule.size is None for part in parts)
         if is_plain and len(parts) == 1 and parts[0].kind is kind:
             return
-        own = [(each.name, each.type) for each in kind.codec.elements]
-        if is_plain and own == [(part.field, part.access.type) for part in parts if part.kind is None]:
+        own = [
+            (each.name, each.elements[0].type if each.target is None else self._kinds[each.target])
+            for each in kind.fields
+        ]
+        if is_plain and own == [(part.field, part.kind or part.access.type) for part in parts]:
             return
         raise InvalidDeclaration(
             "the groups of this aggregate do not have the keys of this model: group by one reference to it, or by the "

@@ -11,12 +11,19 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from oneread.derivations.entity_groups import CHILD_OF
-from oneread.evolution.declare import NUMBERS, SPREAD, DeclaredModel, DeclaredRollup
+from oneread.evolution.declare import NUMBERS, PARTS, SPREAD, DeclaredModel, DeclaredRollup
 from oneread.models.descriptions import DescribedField, Nested, Types, fields_of, same_type, widens
 from oneread.models.evolving import latest_names
 from oneread.models.versions import Origin, StoredField, StoredLayout, Type
 
-_OF_A_KEY: Final = "key fields can be renamed and nothing else; declare another model and load the data into it"
+_OF_A_KEY: Final = (
+    "key fields can be renamed and nothing else, but one may become a reference by a key of its type; declare another "
+    "model and load the data into it"
+)
+_OF_PARTS: Final = (
+    "the key that this key refers by has other parts than stored entities have; declare it as it was, or declare "
+    "another model and load the data into it"
+)
 _OF_A_GROUP: Final = (
     "entities that are stored cannot enter, leave or change their entity group, nor how it numbers them; declare it as "
     "it was, or load their dump into another store"
@@ -141,6 +148,9 @@ class Comparison:
         before = tuple(self.names.get(name, name) for name, each in self.old.items() if each.type.name == "Key")
         if before != self.declared.keys:
             self._report("changed", "", ", ".join(before), ", ".join(self.declared.keys), _OF_A_KEY)
+        parts, now = (dict(each.promises).get(PARTS, "") for each in (self.stored, self.declared))
+        if parts and parts.count(";") == now.count(";") and parts != now:
+            self._report("changed", "", parts, now, _OF_PARTS)
 
     def _add(self, name: str, field: DescribedField) -> None:
         self.touched.add(name)
@@ -171,13 +181,24 @@ class Comparison:
         old, new = self.old[before], self.new[name]
         change = self._change_of(name, (self._old_types, old.type), (self._new_types, new.type))
         self.origins[name] = Origin(name, before, change.was)
+        is_key = name in self.declared.keys
         if change.what in ("retyped", "changed"):
             self.touched.add(name)
-        if change.what == "changed":
-            refused = _OF_A_KEY if name in self.declared.keys else _OTHER_TYPE
+        if change.what == "changed" or (is_key and change.what == "retyped"):
+            refused = "" if self._now_refers(name, old.type) else _OF_A_KEY if is_key else _OTHER_TYPE
             self._report("changed", name, str(old.type), str(new.type), refused)
         elif change.what != "same":
             self._report(change.what, name, str(old.type), str(new.type))
+
+    def _now_refers(self, name: str, old: Type) -> bool:
+        """Whether a part of the key became a reference whose key is that part, so that keys stay as they are."""
+        parts = self.declared.parts.get(name, ())
+        return (
+            len(parts) == 1
+            and old.name == "Key"
+            and old.arguments[0].name != "Ref"
+            and widens(self._old_types, old.arguments[0], self._new_types, parts[0])
+        )
 
     def _change_of(self, path: str, old: tuple[Types, Type], new: tuple[Types, Type]) -> _Change:
         """Finds how a value's type changed."""

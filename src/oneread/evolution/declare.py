@@ -33,7 +33,7 @@ from oneread.models.fingerprints import describe, describe_type
 from oneread.models.model import Model, key_names, stored_name
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, copied_names
-from oneread.models.registry import root_model
+from oneread.models.registry import key_fields, root_model
 from oneread.models.types import FieldType, types_of
 from oneread.models.versions import Description, StoredField, StoredRules, Type, TypeValue, digest_of
 
@@ -52,6 +52,10 @@ NUMBERS: Final = "numbers="
 
 SPREAD: Final = "spread"
 """The ranges that the rows of a model are in, among its promises; no field is called so."""
+
+
+PARTS: Final = "Key[...]"
+"""The parts of a key that refers, among its promises; no field is called so."""
 
 
 class DeclaredRollup(msgspec.Struct, frozen=True):
@@ -102,6 +106,8 @@ class DeclaredModel(msgspec.Struct, frozen=True):
     was: dict[str, frozenset[Type]] = {}
     rollups: tuple[DeclaredRollup, ...] = ()
     is_logged: bool = False
+    parts: dict[str, tuple[Type, ...]] = {}
+    """The types of the parts of each key field that refers."""
 
 
 class DeclaredRule(msgspec.Struct, frozen=True):
@@ -196,6 +202,8 @@ class _Declarer:
         nested = _nested(types.values())
         rollups = tuple(map(_declared_rollup, entity_type.rollups))
         totals = {each.field for each in rollups}
+        referring = {each.name: each.target for each in key_fields(cls, self._names) if each.target is not None}
+        parts = {name: tuple(self._parts_of(target)) for name, target in referring.items()}
         blanks = frozenset(
             name for name, _type, has_default in describe(cls, self._names) if has_default or _may_be_none(types[name])
         )
@@ -210,7 +218,7 @@ class _Declarer:
             nullable=_nullable(references),
             nested=frozenset(f"{each.__name__}.{name}" for each in nested for name in _defaulted(each)),
             arrays=tuple(sorted(each.__name__ for each in nested if _is_array(each))),
-            promises=_promises_of(entity_type, rollups),
+            promises=(*_promises_of(entity_type, rollups), *(((PARTS, _spelled(parts)),) if parts else ())),
             targets=tuple((each.name, stored_name(each.kind.cls)) for each in references),
             copied=_shown_paths(references),
             hidden=_hidden_paths(references),
@@ -220,7 +228,17 @@ class _Declarer:
             was=self._was({"": cls} | {f"{name}.": copy for name, copy in copies.items()}),
             rollups=rollups,
             is_logged=cls.logged is not None,
+            parts=parts,
         )
+
+    def _parts_of(self, model: type[Model[Any]]) -> Iterator[Type]:
+        """The types of the parts of a model's key."""
+        types = {name: given for name, given, _default in describe(model, self._names)}
+        for each in key_fields(model, self._names):
+            if each.target is None:
+                yield types[each.name].arguments[0]  # of Key[...]
+            else:
+                yield from self._parts_of(each.target)
 
     def _was(self, classes: Mapping[str, type]) -> dict[str, frozenset[Type]]:
         """The former types that `retyped` declares, by path; `classes` by the prefix of their fields' paths."""
@@ -362,6 +380,11 @@ def _promises_of(entity_type: EntityType, rollups: Sequence[DeclaredRollup]) -> 
         *((each.field, each.promise) for each in rollups),
         *(((SPREAD, str(spread)),) if spread > 1 else ()),
     )
+
+
+def _spelled(parts: Mapping[str, Iterable[Type]]) -> str:
+    """The parts of the key fields that refer, in the order of the key, whatever the fields are called."""
+    return "; ".join(", ".join(each.name for each in several) for several in parts.values())
 
 
 def _promises(reference: Reference, numbered: str | None = None) -> str:

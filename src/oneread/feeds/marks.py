@@ -22,10 +22,10 @@ from oneread.feeds.entries import Entries
 from oneread.feeds.feed_rules import feed_rules
 from oneread.feeds.feed_view import FeedView
 from oneread.models.fields import KEY, reference
-from oneread.models.model import Model, key_names, stored_name
+from oneread.models.model import Model, stored_name
 from oneread.models.references import Ref, ref_class
-from oneread.models.registry import EntityKind, root_model
-from oneread.models.types import Names, types_of
+from oneread.models.registry import EntityKind, key_codec, root_model
+from oneread.models.types import Names
 from oneread.store.keys import VIEW_BYTES
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
 from oneread.transactions.root import Root
@@ -138,9 +138,8 @@ def _elements(field: str, access: Access, names: Names) -> dict[str, Any]:
     """The parts of the key that a field of the feed makes: one for each of the key that it refers to."""
     if access.target is None:
         return {field: Annotated[access.type, KEY]}
-    target = root_model(access.target)
-    types = types_of(target, names)
-    return {f"{field}_{name}": Annotated[types[name].bare, KEY] for name in key_names(target)}
+    parts = key_codec(root_model(access.target), names).elements
+    return {f"{field}_{each.name.replace('.', '_')}": Annotated[each.type, KEY] for each in parts}
 
 
 class MarkedFeed:

@@ -5,20 +5,27 @@ See docs/design/api.md.
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeVar, get_args, get_origin
 
 import msgspec
 from typing_extensions import dataclass_transform
 
+from oneread.errors import InvalidKey
 from oneread.models.declared import DeclaredModel, Keyed, KeyTypes
 from oneread.models.evolving import EvolutionStep
 from oneread.models.expiry import Expiry
 from oneread.models.fields import KEY, reference, rollup
-from oneread.models.references import Ref, ref_class
+from oneread.models.references import OTHER_CLASS, Copy, Ref, ref_class
 from oneread.store.limits import MAX_LIMIT
 
 T = TypeVar("T")
+
+_WRITTEN_REF: Final = re.compile(r"(?:\w+\.)*Key\[(?:\w+\.)*Ref\[[\"']?(\w+)[\"']?\]\]")
 
 Key = Annotated[T, KEY]
 """`code: Key[str]` declares a part of the key, in the order of declaration."""
@@ -77,9 +84,13 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
 
     @classmethod
     def at(cls, *key: *KeyTypes) -> Ref[Self]:
-        """A reference to the entity with this key; nothing is read. The key is checked where the reference is used."""
+        """A reference to the entity with this key; nothing is read. The key is checked where the reference is used.
+
+        A reference in the place of a field that refers is the parts of its own key; one to another model than the field
+        is refused, where the model's classes are known.
+        """
         given: tuple[Any, ...] = key
-        return ref_class(cls)(given)
+        return ref_class(cls)(flat_parts(cls, given) if any(isinstance(each, (Ref, Copy)) for each in given) else given)
 
     def ref(self) -> Ref[Self]:
         """A reference to this entity."""
@@ -100,8 +111,9 @@ def stored_name(cls: type) -> str:
 
 
 def key_of(entity: object) -> tuple[Any, ...]:
-    """The key of an entity, whatever its fields are called."""
-    return tuple(getattr(entity, name) for name in key_names(type(entity)))
+    """The key of an entity, whatever its fields are called; a field that refers is the parts of the key behind it."""
+    values = [getattr(entity, name) for name in key_names(type(entity))]
+    return tuple([part for each in values for part in (each.key if isinstance(each, Ref) else (each,))])
 
 
 def has_check(cls: type) -> bool:
@@ -116,13 +128,18 @@ def key_names(cls: type) -> tuple[str, ...]:
     """The names of a model's key fields, in the order of declaration, base classes first."""
     known = _KEY_NAMES.get(cls)
     if known is None:
-        names: dict[str, None] = {}
-        for base in reversed(cls.__mro__):
-            for name, annotation in vars(base).get("__annotations__", {}).items():
-                if _is_key(annotation):
-                    names[name] = None
-        known = _KEY_NAMES[cls] = tuple(names)
+        known = _KEY_NAMES[cls] = tuple(_key_annotations(cls))
     return known
+
+
+def _key_annotations(cls: type) -> Mapping[str, tuple[object, type]]:
+    """The annotation of each key field, and the class that declares it."""
+    return {
+        name: (annotation, base)
+        for base in reversed(cls.__mro__)
+        for name, annotation in vars(base).get("__annotations__", {}).items()
+        if _is_key(annotation)
+    }
 
 
 def _is_key(annotation: object) -> bool:
@@ -130,3 +147,41 @@ def _is_key(annotation: object) -> bool:
     if isinstance(annotation, str):
         return annotation.replace(" ", "").split("[")[0].rsplit(".", 1)[-1] == "Key"
     return KEY in getattr(annotation, "__metadata__", ())
+
+
+@cache
+def referring_key_fields(cls: type) -> Mapping[str, type | None]:
+    """The key fields that are written as references, each with the class it names where that is known."""
+    found: dict[str, type | None] = {}
+    for name, (annotation, base) in _key_annotations(cls).items():
+        if isinstance(annotation, str):
+            written = _WRITTEN_REF.fullmatch(annotation.replace(" ", ""))
+            named = () if written is None else (vars(sys.modules[base.__module__]).get(written[1]),)
+        else:
+            inner = get_args(annotation)[0]
+            named = get_args(inner) if get_origin(inner) is Ref else ()
+        for target in named:
+            found[name] = target if isinstance(target, type) else None
+    return found
+
+
+def flat_parts(cls: type, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key in which references stand for the parts of theirs, as far as the class alone shows which do."""
+    names, referring = key_names(cls), referring_key_fields(cls)
+    found: list[Any] = []
+    for place, each in enumerate(given):
+        ref = each.ref if isinstance(each, Copy) else each
+        here = names[place : place + 1] if len(given) == len(names) else names
+        targets = [referring[name] for name in here if name in referring]
+        if not isinstance(ref, Ref) or not targets:
+            found.append(each)
+            continue
+        if not any(_may_refer(ref.refers_to, target) for target in targets):
+            raise InvalidKey(OTHER_CLASS, model=cls, given=ref, expected=targets)
+        found += ref.key
+    return tuple(found)
+
+
+def _may_refer(cls: type | None, target: type | None) -> bool:
+    """Whether a reference to this class may be one to the target, or to a variant of it; None is not known."""
+    return cls is None or target is None or issubclass(cls, target) or issubclass(target, cls)

@@ -39,6 +39,8 @@ MakeElement: TypeAlias = Callable[[list[Any]], PackedElement]
 
 _NIL: Final = b"\xc0"
 _FALSE: Final = b"\xc2"
+_REF_OF_ONE: Final = b"\x91\x91"
+"""The head of a reference by a key of one part: an array of the array of its parts."""
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 split_array: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 """The elements of a packed array, as they are packed. Raises msgspec's errors."""
@@ -59,6 +61,8 @@ class _StoredField(NamedTuple):
     name: str
     place: int
     copied: list[str] | None
+    is_part: bool
+    """Whether it is a part of the key, and does not refer."""
 
 
 class OlderLayout(Generic[E]):
@@ -81,7 +85,7 @@ class OlderLayout(Generic[E]):
         self._gaps: list[_Gap] = []
         self._retyping = _Retyping(current.cls, names)
         self._stored_fields = {
-            name: _StoredField(name, place, None if each.copy is None else list(each.inner))
+            name: _StoredField(name, place, None if each.copy is None else list(each.inner), _is_part(each.type))
             for place, (name, each) in enumerate(fields_of(stored.fields).items())
         }
         self._origins = {each.field: each for each in stored.origins}
@@ -171,7 +175,8 @@ class OlderLayout(Generic[E]):
         if stored.copied is not None:  # a copy that only refers now: its first element is the reference
             return lambda elements: _NIL if elements[place] == _NIL else bytes(split_array(elements[place])[0])
         if not origin.was:
-            return lambda elements: bytes(elements[place])
+            is_part = field.kind == "ref" and stored.is_part
+            return lambda elements: (_REF_OF_ONE if is_part else b"") + bytes(elements[place])
         retype = self._retyping.chain(field, field.name, origin.was)
         return lambda elements: retype(bytes(elements[place]))
 
@@ -237,6 +242,11 @@ class NewerLayout(OlderLayout[E]):
             return b"".join([head, array_header(len(elements)), *elements])
 
         return keep
+
+
+def _is_part(given: Type) -> bool:
+    """Whether a stored type is that of a part of the key that does not refer."""
+    return given.name == "Key" and given.arguments[0].name != "Ref"
 
 
 class _Found(Exception):

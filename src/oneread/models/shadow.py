@@ -180,9 +180,12 @@ class Shapes:
             raise InvalidDeclaration("a key cannot contain a reference to its own model", declaration=target)
         self._open.add(target)
         fields = types_of(target, self.names)
-        types = tuple(self.concrete(fields[part]) for part in key_names(target))
+        types: list[Any] = []
+        for part in key_names(target):
+            is_reference = fields[part].present.kind == "reference"
+            types += self.key_types(fields[part].present) if is_reference else (self.concrete(fields[part]),)
         self._open.remove(target)
-        return types
+        return tuple(types)
 
     def _group_key_types(self, aggregate: type) -> tuple[Any, ...]:
         """Those of a group's key, which a row of an index refers to: a reference is the parts of its own key."""

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from oneread.models.fields import defaults_of, is_counter
-from oneread.models.model import key_names
+from oneread.models.registry import key_fields
+from oneread.models.types import Names
+
+_PLACE: Final = re.compile(r"{([^}]*)}")
+
+
+def counter_name(text: str, cls: type, key: tuple[Any, ...], names: Names) -> str:
+    """The name of the counter that an entity with this key shows."""
+    parts = [part.name for each in key_fields(cls, names) for part in each.elements]
+    return _PLACE.sub(lambda found: str(key[parts.index(found[1])]), text)
 
 
 class NaiveCounters:
     """Counters by name, and the tokens that were counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Names) -> None:
+        self._names = names
         self.values: dict[str, int] = {}
         self._tokens: set[tuple[str, str]] = set()
         self._markers: dict[type, dict[str, Any]] = {}
@@ -36,6 +47,5 @@ class NaiveCounters:
             self._markers[cls] = markers
         if not markers:
             return {}
-        parts = dict(zip(key_names(cls), key, strict=True))
-        names = {name: each.group.text.format(**parts) for name, each in markers.items()}
+        names = {name: counter_name(each.group.text, cls, key, self._names) for name, each in markers.items()}
         return {field: self.values.get(name, 0) for field, name in names.items()}

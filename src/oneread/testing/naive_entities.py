@@ -18,8 +18,8 @@ from oneread.models.expiry import Expiry
 from oneread.models.fields import CREATED, GENERATED, UPDATED, Marker, defaults_of, is_counter, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path
-from oneread.models.references import Copy, Ref, copied_names
-from oneread.models.registry import child_of, reference_target, root_model
+from oneread.models.references import Copy, Ref, copied_names, ref_class
+from oneread.models.registry import child_of, key_fields, reference_target, root_model
 from oneread.models.types import FieldType, Names, types_of
 from oneread.testing.naive import comparable
 
@@ -49,6 +49,8 @@ class OracleField(NamedTuple):
     copy: type[Copy[Any]] | None
     missing_ok: bool
     on_delete: str
+    key_field: str = ""
+    """Of a child: the field of its key that refers to the root, if one does."""
 
 
 Referring: TypeAlias = dict[str, OracleField]
@@ -77,7 +79,8 @@ def referring_fields(cls: type, names: Names) -> Referring:
             found[name] = OracleField(name, root_model(target[0]), target[0], target[1], missing_ok, on_delete)
     root = child_of(cls, names)
     if root is not None:
-        found[CHILD_OF] = OracleField(CHILD_OF, root, root, None, missing_ok=False, on_delete="refuse")
+        by = next((name for name in key_names(cls) if name in found and found[name].target is root), "")
+        found[CHILD_OF] = OracleField(CHILD_OF, root, root, None, missing_ok=False, on_delete="refuse", key_field=by)
     return found
 
 
@@ -92,7 +95,23 @@ def has_ended(ttl: Expiry | None, value: Callable[[Any], datetime | None], now: 
 
 def place_of(entity: AnyModel) -> Place:
     cls = type(entity)
-    return root_model(cls), tuple(getattr(entity, name) for name in key_names(cls))
+    return root_model(cls), _parts(entity, key_names(cls))
+
+
+def _parts(entity: AnyModel, names: Iterable[str]) -> KeyParts:
+    """The parts of a key in these fields: of one that refers those of the key behind it."""
+    values = [getattr(entity, name) for name in names]
+    return tuple([part for each in values for part in (each.key if isinstance(each, Ref) else (each,))])
+
+
+def key_values(model: type[AnyModel], key: KeyParts, names: Names) -> dict[str, Any]:
+    """The values of a model's key fields, by name, of the parts of a key."""
+    rest = list(key)
+    found: dict[str, Any] = {}
+    for each in key_fields(model, names):
+        parts = tuple([rest.pop(0) for _element in each.elements])
+        found[each.name] = parts[0] if each.target is None else ref_class(each.target)(parts)
+    return found
 
 
 def numbered_part(cls: type) -> str | None:
@@ -130,7 +149,8 @@ def owners_of(taken: Iterable[tuple[tuple[Any, tuple[Any, ...]], Place]]) -> dic
 def targets_of(field: OracleField, entity: AnyModel) -> list[Place]:
     """The places that a field refers to, each once; a child refers to its root by its own key."""
     if field.name == CHILD_OF:
-        return [(field.target, tuple(getattr(entity, name) for name in key_names(field.target)))]
+        by = [field.key_field] if field.key_field else key_names(field.target)
+        return [(field.target, _parts(entity, by))]
     value = getattr(entity, field.name, None)
     if value is None:
         return []

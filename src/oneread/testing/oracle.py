@@ -85,7 +85,7 @@ class Oracle:
         self._wanted = WantedValues(self.models, self.views, self._fields, self._names)
         self._rollups = {cls: totals_of(cls) for cls in self.models}
         self._empty_totals = {cls: empty_totals_of(cls, self._names) for cls in self.models}
-        self.counters = NaiveCounters()
+        self.counters = NaiveCounters(self._names)
         self.listed = EverListed([view for view in self.views if issubclass(view, Feed)])
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
@@ -488,6 +488,10 @@ class Oracle:
         groups = [(values, self._fold(of, values, several)) for values, several in self.members(of)]
         keys = [types_of(of, self._names)[name] for name, rule in _rules(of).items() if rule.kind == "key"]
         return [((of, flat_values(keys, values)), Held(group, {})) for values, group in groups]
+
+    def _width(self, model: type[AnyModel]) -> int:
+        """The parts of a model's key."""
+        return sum(len(each.elements) for each in key_fields(model, self._names))
 
     def _sized(self, view: type[View[Any]]) -> Mapping[str, Rule]:
         """The rules of a view; those that take a time bucket of groups are of its size."""

@@ -28,12 +28,13 @@ from oneread.evolution.schema import Schema
 from oneread.models.fields import GENERATED, Marker, defaults_of, is_counter
 from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
-from oneread.models.references import ref_class
-from oneread.models.registry import child_of, reference_target, root_model
+from oneread.models.references import Ref, ref_class
+from oneread.models.registry import child_of, key_fields, reference_target, root_model
 from oneread.models.types import FieldType, Names, type_of, types_of
 from oneread.models.variants import is_variants_only
 from oneread.testing.crashes import Crash
-from oneread.testing.naive_entities import KeyParts, numbered_part
+from oneread.testing.naive_counters import counter_name
+from oneread.testing.naive_entities import KeyParts, key_values, numbered_part
 from oneread.testing.steps import (
     CountStep,
     DeleteCounterStep,
@@ -193,8 +194,15 @@ class _Makers:
     def fresh_keys(self, model: type[Model[Any]]) -> st.SearchStrategy[KeyParts]:
         """Keys made up from the types of the key fields; the key of a child has that of a root, and a small number."""
         types, number, root = types_of(model, self._names), numbered_part(model), child_of(model, self._names)
-        parts = {name: _NUMBERS if name == number else self.drawn.of(types[name]) for name in key_names(model)}
-        return st.tuples(*parts.values()) if root is None else _child(parts, root, self.keys(root))
+        fields = key_fields(model, self._names)
+        values = {
+            each.name: self.keys(each.target) if each.target is not None
+            else st.tuples(_NUMBERS if each.name == number else self.drawn.of(types[each.name]))
+            for each in fields
+        }  # fmt: skip
+        if root is None or root in [root_model(each.target) for each in fields if each.target is not None]:
+            return st.tuples(*values.values()).map(_joined)
+        return _child(values, self.keys(root).map(lambda key: key_values(root, key, self._names)))
 
     def entities(self, model: type[Any], given: Mapping[str, Strategy]) -> st.SearchStrategy[Any]:
         """Whole entities."""
@@ -206,7 +214,7 @@ class _Makers:
         if number is not None and number not in given:
             own[number] = st.sampled_from([*[GENERATED] * 6, 1, 2])
         rest = st.fixed_dictionaries({**own, **required}, optional=optional)
-        found = _entity(model, self.keys(model), rest)
+        found = _entity(model, self.keys(model).map(lambda key: key_values(model, key, self._names)), rest)
         return found if not has_check(model) else found.filter(passes)
 
     def fields(
@@ -279,7 +287,7 @@ class _Histories(_Makers):
         texts = [each.group.text for each in defaults_of(model).values() if is_counter(each)]
 
         def named(text: str, key: KeyParts) -> str:
-            return text.format(**dict(zip(key_names(model), key, strict=True)))
+            return counter_name(text, model, key, self._names)
 
         names = st.builds(named, st.sampled_from(texts or [""]), self.keys(model))
         tokens = st.none() | st.sampled_from("ab")
@@ -298,17 +306,22 @@ class _Histories(_Makers):
 
 
 @st.composite  # what a composite strategy makes is shown as it is, not as the calls that made it
-def _entity(draw: st.DrawFn, model: type[Any], keys: st.SearchStrategy[KeyParts], rest: Strategy) -> Any:
-    parts = zip(key_names(model), draw(keys), strict=True)
-    return model(**{**dict(parts), **draw(rest)})
+def _entity(draw: st.DrawFn, model: type[Any], keys: Strategy, rest: Strategy) -> Any:
+    return model(**{**draw(keys), **draw(rest)})
+
+
+def _joined(several: Iterable[KeyParts]) -> KeyParts:
+    return tuple(part for parts in several for part in parts)
 
 
 @st.composite
-def _child(
-    draw: st.DrawFn, parts: Mapping[str, Strategy], root: type[Model[Any]], keys: st.SearchStrategy[KeyParts]
-) -> KeyParts:
-    named = dict(zip(key_names(root), draw(keys), strict=True))
-    return tuple([named[name] if name in named else draw(made) for name, made in parts.items()])
+def _child(draw: st.DrawFn, values: Mapping[str, Strategy], roots: Strategy) -> KeyParts:
+    named = {name: _parts_of(value) for name, value in draw(roots).items()}
+    return _joined(named[name] if name in named else draw(made) for name, made in values.items())
+
+
+def _parts_of(value: Any) -> KeyParts:
+    return value.key if isinstance(value, Ref) else (value,)
 
 
 @st.composite
