@@ -5,13 +5,13 @@ See "Schema history" of the decisions page and docs/explanation/schema-evolution
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from oneread.derivations.entity_groups import CHILD_OF
-from oneread.evolution.declare import NUMBERS, PARTS, SPREAD, DeclaredModel, DeclaredRollup
+from oneread.evolution.declare import NUMBERS, SPREAD, DeclaredModel, DeclaredRollup
 from oneread.models.descriptions import DescribedField, Nested, Types, fields_of, same_type, widens
 from oneread.models.evolving import latest_names
 from oneread.models.versions import Origin, StoredField, StoredLayout, Type
@@ -76,18 +76,25 @@ class _Change(NamedTuple):
 class Comparison:
     """Compares one entity class with its stored layout.
 
-    `aliases` maps the name of a model's class, stored or declared, to its stored name. When `free`, the store has no
-    rows of the class and every change is possible. `origins` maps each declared path to its place in the stored layout,
-    `moved` maps stored paths to declared ones; `touched` are the declared paths whose values are new or mean something
-    else.
+    `aliases` maps the name of a model's class, stored or declared, to its stored name. When `free`, the store has
+    no rows of the class and every change is possible. `layouts` are all that are stored now. `origins` maps each
+    declared path to its place in the stored layout, `moved` maps stored paths to declared ones; `touched` are the
+    declared paths whose values are new or mean something else.
     """
 
     def __init__(
-        self, stored: StoredLayout, declared: DeclaredModel, aliases: Mapping[str, str], *, free: bool
+        self,
+        stored: StoredLayout,
+        declared: DeclaredModel,
+        aliases: Mapping[str, str],
+        *,
+        free: bool,
+        layouts: Mapping[str, StoredLayout],
     ) -> None:
         self.stored = stored
         self.declared = declared
         self.free = free
+        self._parts = parts_behind(layouts, stored)
         self.differences: list[Difference] = []
         self.origins: dict[str, Origin] = {}
         self.touched: set[str] = set()
@@ -148,9 +155,6 @@ class Comparison:
         before = tuple(self.names.get(name, name) for name, each in self.old.items() if each.type.name == "Key")
         if before != self.declared.keys:
             self._report("changed", "", ", ".join(before), ", ".join(self.declared.keys), _OF_A_KEY)
-        parts, now = (dict(each.promises).get(PARTS, "") for each in (self.stored, self.declared))
-        if parts and parts.count(";") == now.count(";") and parts != now:
-            self._report("changed", "", parts, now, _OF_PARTS)
 
     def _add(self, name: str, field: DescribedField) -> None:
         self.touched.add(name)
@@ -185,19 +189,26 @@ class Comparison:
         if change.what in ("retyped", "changed"):
             self.touched.add(name)
         if change.what == "changed" or (is_key and change.what == "retyped"):
-            refused = "" if self._now_refers(name, old.type) else _OF_A_KEY if is_key else _OTHER_TYPE
+            refused = "" if self._keeps_part(before, name) else _OF_A_KEY if is_key else _OTHER_TYPE
             self._report("changed", name, str(old.type), str(new.type), refused)
+        elif before in self._parts and not self._keeps_parts(before, name):
+            self._report("changed", name, str(old.type), str(new.type), _OF_PARTS)
         elif change.what != "same":
             self._report(change.what, name, str(old.type), str(new.type))
 
-    def _now_refers(self, name: str, old: Type) -> bool:
-        """Whether a part of the key became a reference whose key is that part, so that keys stay as they are."""
-        parts = self.declared.parts.get(name, ())
-        return (
-            len(parts) == 1
-            and old.name == "Key"
-            and old.arguments[0].name != "Ref"
-            and widens(self._old_types, old.arguments[0], self._new_types, parts[0])
+    def _keeps_part(self, before: str, name: str) -> bool:
+        """Whether a part of the key became a reference by that part, or the other way round, so that keys stay."""
+        old, new = self.old[before].type, self.new[name].type
+        if not old.name == new.name == "Key" or (before in self._parts) == (name in self.declared.parts):
+            return False
+        return self._keeps_parts(before, name)
+
+    def _keeps_parts(self, before: str, name: str) -> bool:
+        """Whether a field of the key has parts that can be read as before."""
+        old = self._parts.get(before, self.old[before].type.arguments[:1])
+        new = self.declared.parts.get(name, self.new[name].type.arguments[:1])
+        return len(old) == len(new) and all(
+            widens(self._old_types, one, self._new_types, other) for one, other in zip(old, new, strict=True)
         )
 
     def _change_of(self, path: str, old: tuple[Types, Type], new: tuple[Types, Type]) -> _Change:
@@ -337,6 +348,26 @@ class Comparison:
         if difference.what == "reordered":
             return not difference.field
         return difference.what == "added" and difference.field in self.declared.addable
+
+
+def parts_behind(layouts: Mapping[str, StoredLayout], layout: StoredLayout) -> dict[str, tuple[Type, ...]]:
+    """The types of the parts of each key field of a layout that refers."""
+    targets = dict(layout.targets)
+    return {
+        each.name: tuple(_key_parts(layouts, layouts.get(targets[each.name])))
+        for each in layout.fields
+        if each.type.name == "Key" and each.type.arguments[0].name == "Ref"
+    }
+
+
+def _key_parts(layouts: Mapping[str, StoredLayout], layout: StoredLayout | None) -> Iterator[Type]:
+    """The types of the parts of a key; none of a model that was dropped."""
+    if layout is None:
+        return
+    behind = parts_behind(layouts, layout)
+    for each in layout.fields:
+        if each.type.name == "Key":
+            yield from behind.get(each.name, each.type.arguments)
 
 
 def renamed_route(route: str, names: Mapping[str, str]) -> str:

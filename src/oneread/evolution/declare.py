@@ -54,10 +54,6 @@ SPREAD: Final = "spread"
 """The ranges that the rows of a model are in, among its promises; no field is called so."""
 
 
-PARTS: Final = "Key[...]"
-"""The parts of a key that refers, among its promises; no field is called so."""
-
-
 class DeclaredRollup(msgspec.Struct, frozen=True):
     """A field that shows a number of a group: the stored name of the aggregate, and its field.
 
@@ -218,7 +214,7 @@ class _Declarer:
             nullable=_nullable(references),
             nested=frozenset(f"{each.__name__}.{name}" for each in nested for name in _defaulted(each)),
             arrays=tuple(sorted(each.__name__ for each in nested if _is_array(each))),
-            promises=(*_promises_of(entity_type, rollups), *(((PARTS, _spelled(parts)),) if parts else ())),
+            promises=_promises_of(entity_type, rollups),
             targets=tuple((each.name, stored_name(each.kind.cls)) for each in references),
             copied=_shown_paths(references),
             hidden=_hidden_paths(references),
@@ -380,11 +376,6 @@ def _promises_of(entity_type: EntityType, rollups: Sequence[DeclaredRollup]) -> 
         *((each.field, each.promise) for each in rollups),
         *(((SPREAD, str(spread)),) if spread > 1 else ()),
     )
-
-
-def _spelled(parts: Mapping[str, Iterable[Type]]) -> str:
-    """The parts of the key fields that refer, in the order of the key, whatever the fields are called."""
-    return "; ".join(", ".join(each.name for each in several) for several in parts.values())
 
 
 def _promises(reference: Reference, numbered: str | None = None) -> str:

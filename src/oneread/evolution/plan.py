@@ -117,7 +117,11 @@ class _Evolution:
         aliases |= {each.cls: each.name for each in declared.models}
         self._compared = {
             model.name: Comparison(
-                stored.layouts[model.name], model, aliases, free=not populated.get(model.kind, False)
+                stored.layouts[model.name],
+                model,
+                aliases,
+                free=not populated.get(model.kind, False),
+                layouts=stored.layouts,
             )
             for model in declared.models
             if model.name in stored.layouts

@@ -76,14 +76,13 @@ def _own_layout(stored: StoredSchema, declared: DeclaredSchema, model: DeclaredM
     known = stored.layouts_of(model.name)
     aliases = {layout.cls: name for name, layout in stored.layouts.items() if layout.cls}
     aliases |= {each.cls: each.name for each in declared.models}
-    return next((place for place in reversed(range(len(known))) if _says(known[place], model, aliases)), None)
 
+    def says(layout: StoredLayout) -> bool:
+        compared = Comparison(layout, model, aliases, free=False, layouts=stored.layouts)
+        compared.compare({})
+        return not compared.differences
 
-def _says(layout: StoredLayout, model: DeclaredModel, aliases: dict[str, str]) -> bool:
-    """Whether a stored layout is what a model declares, names of classes apart."""
-    compared = Comparison(layout, model, aliases, free=False)
-    compared.compare({})
-    return not compared.differences
+    return next((place for place in reversed(range(len(known))) if says(known[place])), None)
 
 
 def _numbers(

@@ -20,6 +20,7 @@ from oneread.models.evolving import Retyped, steps_of
 from oneread.models.fields import FACTORY, Marker, defaults_of, is_rollup
 from oneread.models.fingerprints import describe_type
 from oneread.models.layout import CopyPlace, Layout
+from oneread.models.model import Model, key_names
 from oneread.models.paths import Path
 from oneread.models.prepare import prepare_type
 from oneread.models.references import Copy
@@ -61,8 +62,7 @@ class _StoredField(NamedTuple):
     name: str
     place: int
     copied: list[str] | None
-    is_part: bool
-    """Whether it is a part of the key, and does not refer."""
+    is_reference: bool
 
 
 class OlderLayout(Generic[E]):
@@ -84,8 +84,9 @@ class OlderLayout(Generic[E]):
         self._names = names
         self._gaps: list[_Gap] = []
         self._retyping = _Retyping(current.cls, names)
+        self._key_fields = key_names(current.cls) if issubclass(current.cls, Model) else ()
         self._stored_fields = {
-            name: _StoredField(name, place, None if each.copy is None else list(each.inner), _is_part(each.type))
+            name: _StoredField(name, place, None if each.copy is None else list(each.inner), _refers(each.type))
             for place, (name, each) in enumerate(fields_of(stored.fields).items())
         }
         self._origins = {each.field: each for each in stored.origins}
@@ -175,8 +176,9 @@ class OlderLayout(Generic[E]):
         if stored.copied is not None:  # a copy that only refers now: its first element is the reference
             return lambda elements: _NIL if elements[place] == _NIL else bytes(split_array(elements[place])[0])
         if not origin.was:
-            is_part = field.kind == "ref" and stored.is_part
-            return lambda elements: (_REF_OF_ONE if is_part else b"") + bytes(elements[place])
+            if field.name in self._key_fields and (field.kind == "ref") != stored.is_reference:
+                return _part_taker(place, now_refers=field.kind == "ref")
+            return lambda elements: bytes(elements[place])
         retype = self._retyping.chain(field, field.name, origin.was)
         return lambda elements: retype(bytes(elements[place]))
 
@@ -244,9 +246,16 @@ class NewerLayout(OlderLayout[E]):
         return keep
 
 
-def _is_part(given: Type) -> bool:
-    """Whether a stored type is that of a part of the key that does not refer."""
-    return given.name == "Key" and given.arguments[0].name != "Ref"
+def _refers(given: Type) -> bool:
+    """Whether a stored type of a key field is a reference."""
+    return given.name == "Key" and given.arguments[0].name == "Ref"
+
+
+def _part_taker(place: int, *, now_refers: bool) -> MakeElement:
+    """Makes a reference of the part of the key that it was, or the other way round."""
+    if now_refers:
+        return lambda elements: _REF_OF_ONE + bytes(elements[place])
+    return lambda elements: bytes(split_array(split_array(elements[place])[0])[0])
 
 
 class _Found(Exception):
