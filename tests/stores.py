@@ -35,6 +35,7 @@ ON_SERVERS = {
     "unit/database/test_places.py",
     "unit/database/test_places_of_deleted.py",
     "unit/database/test_references.py",
+    "unit/database/test_references_in_keys.py",
     "unit/database/test_replaced_views.py",
     "unit/database/test_set_aside.py",
     "unit/database/test_swept_while_building.py",

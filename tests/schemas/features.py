@@ -21,6 +21,8 @@ DECLARED = {
     "CREATED": r"= CREATED",
     "UPDATED": r"= UPDATED",
     "child of a root": r"child_of",
+    "reference in a key": r"Key\[Ref\[",
+    "child that refers by its key": r"child_of = (M\d+)\n(    [^\n]*\n)*    f\d+: Key\[Ref\[\1\]\]",
     "sequence": r"= GENERATED",
     "variant": r"\bM\d+\(M\d+\)",
     "variants_only": r"variants_only",

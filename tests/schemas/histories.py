@@ -1,6 +1,6 @@
 """Random histories over the declarations of a program: all verbs, over few keys and few values, so that steps meet."""
 
-from tests.schemas.kinds import KINDS, VALUES_OF_KEYS
+from tests.schemas.kinds import KINDS, VALUES_OF_KEYS, target_of
 from tests.schemas.program import NAME
 
 LONGEST = 18
@@ -113,7 +113,7 @@ class Historian:
 
     def count(self):
         plan, field = self.one(self.counters)
-        parts = [self.key_value(kind) for _name, kind in plan.keys]
+        parts = self.plain_parts(plan)
         shown = " + '/' + ".join(f"str({part})" for part in parts)
         name = f"'{field}:' + {shown}"
         if self.chance.random() < 0.15:
@@ -123,10 +123,17 @@ class Historian:
     # What steps are made of.
 
     def key_value(self, kind):
-        return self.one(VALUES_OF_KEYS.get(kind, KINDS[kind].values[:3]))
+        target = target_of(kind)
+        return self.ref(target) if target else self.one(VALUES_OF_KEYS.get(kind, KINDS[kind].values[:3]))
+
+    def plain_parts(self, plan):
+        """The parts of a key, those of a field that refers one by one."""
+        for _name, kind in plan.keys:
+            target = target_of(kind)
+            yield from self.plain_parts(self.by_name[target]) if target else [self.key_value(kind)]
 
     def parts(self, plan):
-        """The parts of a key."""
+        """The values of the key fields."""
         return [
             self.one(["1", "2", "3"]) if name == plan.numbered else self.key_value(kind) for name, kind in plan.keys
         ]
@@ -137,7 +144,7 @@ class Historian:
 
     def ref(self, name):
         plan = self.by_name[name]
-        return f"{name}.at({self.key(plan)[:-1]})"
+        return f"{name}.at({', '.join(self.parts(plan))})"
 
     def fields(self, plan):
         """The fields that a program sets, with what each is declared as."""
@@ -205,4 +212,4 @@ class Historian:
 
 def key_text(parts):
     """The inside of a tuple."""
-    return ", ".join(parts) + ","
+    return ", ".join(f"*{part}.key" if ".at(" in part else part for part in parts) + ","

@@ -54,6 +54,20 @@ VALUES_OF_KEYS = {
 }
 
 
+REFERS = "ref:"
+"""Before the name of a model: the kind of a key field that refers to it."""
+
+
+def target_of(kind):
+    """The model that a key field of this kind refers to; empty for others."""
+    return kind.removeprefix(REFERS) if kind.startswith(REFERS) else ""
+
+
+def type_of_key(kind):
+    """The type of a key field."""
+    return f"Ref[{target_of(kind)}]" if target_of(kind) else KINDS[kind].text
+
+
 class Field(NamedTuple):
     """A field of a model, or what a path from it ends at."""
 
@@ -91,6 +105,8 @@ class ModelPlan:
         self.root = root or name
         self.base = None
         self.keys = []
+        self.policies = {}
+        """The arguments of `reference(...)` of key fields that refer, by name."""
         self.fields = []
         self.options = []
         self.numbered = None

@@ -2,14 +2,14 @@
 
 from collections import Counter
 
-from tests.schemas.kinds import BARE, KEYS, KINDS, Field, ModelPlan
+from tests.schemas.kinds import BARE, KEYS, KINDS, REFERS, Field, ModelPlan, target_of, type_of_key
 from tests.schemas.program import Declaration
 
 FEATURES = (
     "copies", "references", "lists", "hops", "deletes", "totals", "counters", "children", "numbers", "ttl", "spread",
     "variants", "stamps", "unique", "where", "each", "hashed", "shown", "groups", "feeds", "marks", "large", "watched",
     "aggregates", "extrema", "newest", "buckets", "documents", "constraints", "shards", "structs", "self", "portable",
-    "filtered",
+    "filtered", "keys",
 )  # fmt: skip
 """What a program has or lacks; each is on in half of them."""
 
@@ -43,21 +43,47 @@ class ModelDeclarer:
         return self.chance.choice(list(several))
 
     def text_of(self, plan):
-        key_types = ", ".join(KINDS[kind].text for _name, kind in plan.keys)
+        key_types = ", ".join(type_of_key(kind) for _name, kind in plan.keys)
         base = plan.base or f"Model[{key_types}]"
         lines = [*plan.options]
         if plan.base is None:
             for name, kind in plan.keys:
-                lines.append(f"{name}: Key[{KINDS[kind].text}]" + (" = GENERATED" if name == plan.numbered else ""))
+                policy = f" = reference({plan.policies[name]})" if plan.policies.get(name) else ""
+                default = " = GENERATED" if name == plan.numbered else policy
+                lines.append(f"{name}: Key[{type_of_key(kind)}]{default}")
         lines += [f"{name}: {text}" for name, text in plan.extra.items()]
         return Declaration(plan.name, base, tuple(lines))
 
     def add_model(self):
         plan = ModelPlan(self.name("M"))
         for _ in range(1 if self.chance.random() < 0.8 else 2):
-            plan.keys.append((self.name("f"), self.one(KEYS)))
+            if self.models and self.has("keys", 0.5):
+                self.refer_by_key(plan, self.one(self.models))
+            else:
+                plan.keys.append((self.name("f"), self.one(KEYS)))
         self.fill(plan)
         return plan
+
+    def refer_by_key(self, plan, target):
+        """Gives a model a key field that refers."""
+        name = self.name("f")
+        missing_ok = self.chance.random() < 0.3
+        policy = self.one(["keep", "refuse", "delete"]) if "deletes" in self.on else "keep"
+        plan.keys.append((name, f"{REFERS}{target.name}"))
+        plan.policies[name] = policies_text(missing_ok, policy)
+        found = Field(f"{plan.name}.{name}", "ref", False, target.name)
+        plan.fields.append(found)
+        plan.missing_ok[found.path] = missing_ok
+        return found
+
+    def parts_of(self, plan):
+        """The parts of a key, as the name of a counter has them, and their kinds."""
+        for name, kind in plan.keys:
+            behind = [*self.parts_of(self.model(target_of(kind)))] if target_of(kind) else []
+            if len(behind) > 1:
+                yield from ((f"{name}.{part}", each) for part, each in behind)
+            else:
+                yield name, behind[0][1] if behind else kind
 
     def fill(self, plan):
         """Gives a model its fields and options, and adds it."""
@@ -122,7 +148,7 @@ class ModelDeclarer:
         plan.options.append(f'ttl = expires("{found.path.split(".")[1]}"{after})')
 
     def add_counter(self, plan):
-        keys = plan.keys
+        keys = [*self.parts_of(plan)]
         good = all(kind in ("int", "UUID") for _name, kind in keys[:-1]) and keys[-1][1] in ("int", "UUID", "str")
         if not good:
             return
@@ -254,8 +280,12 @@ class ModelDeclarer:
             groups = self.add_model()
         members = self.add_model() if self.chance.random() < 0.5 else self.one(self.models)
         membership = ModelPlan(self.name("M"))
-        membership.keys.append((self.name("f"), "int"))
-        self.plain_reference(membership, groups)
+        if self.has("keys", 0.6):
+            self.refer_by_key(membership, groups)
+            self.refer_by_key(membership, members)
+        else:
+            membership.keys.append((self.name("f"), "int"))
+            self.plain_reference(membership, groups)
         if self.chance.random() < 0.7:
             self.plain_reference(membership, members)
         else:
@@ -291,7 +321,10 @@ class ModelDeclarer:
         plan = ModelPlan(self.name("M"))
         plan.child_of = root.name
         plan.options.append(f"child_of = {root.name}")
-        plan.keys = [*root.keys]
+        if self.has("keys", 0.6):
+            self.refer_by_key(plan, root)
+        else:
+            plan.keys = [*root.keys]
         if self.has("numbers"):
             plan.numbered = self.name("f")
             part = (plan.numbered, "int")

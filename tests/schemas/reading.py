@@ -168,7 +168,7 @@ class Reader:
 
     def key_rules(self, view):
         if issubclass(view, Model):
-            return dict.fromkeys(self.db.operations.catalog.kinds[view].names)
+            return dict.fromkeys(each.name for each in self.db.operations.catalog.kinds[view].fields)
         return {name: rule for name, rule in rules_of(view).items() if rule.kind == "key"}
 
     def get(self, view, rows):

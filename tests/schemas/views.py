@@ -2,7 +2,7 @@
 
 import re
 
-from tests.schemas.kinds import BARE, KINDS, VALUES_OF_KEYS, Field
+from tests.schemas.kinds import BARE, KINDS, VALUES_OF_KEYS, Field, target_of, type_of_key
 from tests.schemas.models import ModelDeclarer
 from tests.schemas.program import NAME, Declaration
 
@@ -13,7 +13,7 @@ class ViewDeclarer(ModelDeclarer):
     def paths(self, plan):
         """Everything that a view of a model can name."""
         found = [*plan.fields]
-        found += [Field(f"{plan.name}.{name}", kind, own=False) for name, kind in plan.keys]
+        found += [Field(f"{plan.name}.{name}", kind, own=False) for name, kind in plan.keys if not target_of(kind)]
         found += self.hops(plan)[:4]
         found += [each._replace(path=f"within({each.path}, Size.width)", kind="int", own=False) for each in plan.fields
                   if each.kind == "Size"]  # fmt: skip
@@ -97,7 +97,11 @@ class ViewDeclarer(ModelDeclarer):
         return f"{each.target}.at({', '.join(self.key_of(self.model(each.target)))})"
 
     def key_of(self, plan):
-        return [self.one(VALUES_OF_KEYS.get(kind, KINDS[kind].values[:3])) for _name, kind in plan.keys]
+        return [
+            f"{target}.at({', '.join(self.key_of(self.model(target)))})" if (target := target_of(kind))
+            else self.one(VALUES_OF_KEYS.get(kind, KINDS[kind].values[:3]))
+            for _name, kind in plan.keys
+        ]  # fmt: skip
 
     def options_of(self, paths, *, where=True):
         options = []
@@ -273,12 +277,16 @@ class ViewDeclarer(ModelDeclarer):
             for each in plan.fields
             if each.target and not each.many and self.model(each.target) is not None
         ]
-        children = [(self.model(plan.child_of), plan, None) for plan in self.models if plan.child_of]
+        children = [
+            (self.model(plan.child_of), plan, None)
+            for plan in self.models
+            if plan.child_of and not any(target_of(kind) == plan.child_of for _name, kind in plan.keys)
+        ]
         if not pairs + children:
             return
         root, plan, each = self.one(pairs + children)
         if each is None:
-            keys = [f"{name}: {KINDS[kind].text} = by({plan.name}.{name})" for name, kind in root.keys]
+            keys = [f"{name}: {type_of_key(kind)} = by({plan.name}.{name})" for name, kind in root.keys]
         else:
             keys = [f"{self.name('v')}: {each.type} = by({each.path})"]
         aggregate = self.add_aggregate(plan, keys)

@@ -69,7 +69,8 @@ class CopyFiller:
         return reference.fill(copy.ref, entity, {})
 
     def _check(self, reference: Reference, entity: Model[Any], keys: list[bytes], inputs: FillInputs) -> None:
-        known = reference.keys(inputs.before.entity)
+        before = inputs.before
+        known = () if reference.name in before.unfilled else reference.keys(before.entity)
         for key in keys:
             if key in known:
                 continue

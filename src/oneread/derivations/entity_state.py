@@ -27,7 +27,7 @@ class EntityState(msgspec.Struct, frozen=True, gc=False):
     """Hidden copies by name."""
     record: Record
     unfilled: frozenset[str] = frozenset()
-    """Copies that lack values, because the row was written under an older layout."""
+    """Copies that lack values, and fields that did not refer: the row was written under an older layout."""
     must_notify: bool = False
     """Holders are to be notified even if the copied values look the same, because of the row's older layout."""
     keep: Callable[[bytes], bytes] | None = None

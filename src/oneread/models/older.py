@@ -68,8 +68,8 @@ class _StoredField(NamedTuple):
 class OlderLayout(Generic[E]):
     """The decoder of one older layout.
 
-    `stored` says where each current field is in it; `unfilled` are the copies of which its documents lack values,
-    `copy_places` those that both layouts have.
+    `stored` says where each current field is in it; `unfilled` are the copies of which its documents lack values, and
+    the fields of the key that did not refer; `copy_places` are the copies that both layouts have.
 
     Raises:
         InvalidDeclaration: a conversion of a field to its current type is not declared.
@@ -83,6 +83,7 @@ class OlderLayout(Generic[E]):
         self._current = current
         self._names = names
         self._gaps: list[_Gap] = []
+        self._now_refer: set[str] = set()
         self._retyping = _Retyping(current.cls, names)
         self._key_fields = key_names(current.cls) if issubclass(current.cls, Model) else ()
         self._stored_fields = {
@@ -97,7 +98,7 @@ class OlderLayout(Generic[E]):
             if is_rollup(default) and name not in self._origins
         }
         self._takers = [self._taker(field) for field in current.fields]
-        self.unfilled = frozenset(gap.field for gap in self._gaps)
+        self.unfilled = frozenset(gap.field for gap in self._gaps) | self._now_refer
         copies = {each.name: each.cls for each in current.fields}
         self._emptying = [(gap.field, getattr(copies[gap.field], gap.inner).__delete__) for gap in self._gaps]
         self.copy_places = self._copy_places()
@@ -177,6 +178,7 @@ class OlderLayout(Generic[E]):
             return lambda elements: _NIL if elements[place] == _NIL else bytes(split_array(elements[place])[0])
         if not origin.was:
             if field.name in self._key_fields and (field.kind == "ref") != stored.is_reference:
+                self._now_refer |= {field.name} if field.kind == "ref" else set()
                 return _part_taker(place, now_refers=field.kind == "ref")
             return lambda elements: bytes(elements[place])
         retype = self._retyping.chain(field, field.name, origin.was)

@@ -44,7 +44,7 @@ def _first_field(ask: PageRequest, cls: Any) -> str:
     """The field of the model by which a list begins."""
     view = ask.catalog.views.get(cls)
     if view is None:
-        return ask.catalog.kinds[cls].codec.elements[0].name
+        return ask.catalog.kinds[cls].fields[0].name
     if not view.key.parts:
         return ""
     return path_of(rules_of(cls)[view.key.parts[0].field].field).names[0]
