@@ -20,6 +20,7 @@ from oneread import (
     by,
     count,
     descending,
+    reference,
     shown,
     within,
 )
@@ -56,6 +57,19 @@ class Vote(Model[str, int]):
     answer: Ref[Answer]
 
 
+class Following(Model[Ref[User], Ref[Question]]):
+    """Its key refers, so that a call takes references to its parts; on_delete is that of the field."""
+
+    user: Key[Ref[User]] = reference(on_delete="delete")
+    question: Key[Ref[Question]]
+    since: int = 0
+
+
+class Bell(Model[Ref[Following], int]):
+    following: Key[Ref[Following]]
+    number: Key[int]
+
+
 class AnswersByScore(Index[Answer]):
     question: Ref[Question] = by(Answer.question)
     score: int = descending(Answer.score)
@@ -70,6 +84,29 @@ class Named(Index[User]):
     unique = True
 
     name: str = by(User.name)
+
+
+class Bells(Index[Bell]):
+    user: Ref[User] = by(within(Bell.following, Following.user))
+    name: str = shown(within(Bell.following, within(Following.user, User.name)))
+
+
+def keys_that_refer(db: Database, user: User, question: Question) -> None:
+    following = db.get(Following, user.ref(), question.ref())
+    assert_type(following, Following)
+    assert_type(following.user, Ref[User])
+    assert_type(Following.at(user.ref(), question.ref()), Ref[Following])
+    assert_type(Following(user=user.ref(), question=question.ref()), Following)
+    assert_type(db.find(Following, User.at(1), Question.at(2)), Following | None)
+    assert_type(db.get(Following, following.ref()), Following)
+    assert_type(db.get(Bell, following.ref(), 1), Bell)
+    assert_type(db.get(Bell, Bell.at(following.ref(), 1)), Bell)
+    assert_type(db.patch(Following, User.at(1), Question.at(2), since=1), Following)
+    assert_type(db.get_many(Following, [(User.at(1), Question.at(2))]), list[Following | None])
+    assert_type(db.get(User, following.user), User)
+    db.page(Following, User.at(1))
+    db.page(Bells, User.at(1))
+    db.delete(Following, User.at(1), Question.at(2))
 
 
 def reading(db: Database) -> None:

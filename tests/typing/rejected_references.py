@@ -47,6 +47,11 @@ class Answer(Post):
     question: Ref[Question]
 
 
+class Following(Model[Ref[User], Ref[Question]]):
+    user: Key[Ref[User]]
+    question: Key[Ref[Question]]
+
+
 class AnswersByScore(Index[Answer]):
     question: Ref[Question] = by(Answer.question)
     score: int = descending(Answer.score)
@@ -83,6 +88,15 @@ class Named(Copy[Question]):
 class ByTag(Index[Answer]):
     question: Ref[Question] = by(Answer.author)  # rejected
     author: Author = by(within(Answer.question, Question.title))  # rejected
+
+
+def wrong_keys_that_refer(db: Database) -> None:
+    Following(user=1, question=Question.at(1))  # rejected
+    Following.at(Question.at(1), User.at(1))  # rejected
+    db.get(Following, Question.at(1), User.at(1))  # rejected
+    db.get(Following, 1, 2)  # rejected
+    db.get(Following, User.at(1))  # rejected
+    db.get_many(Following, [(1, 2)])  # rejected
 
 
 def wrong(db: Database, bulk: Bulk, answer: Answer) -> None:
