@@ -115,16 +115,11 @@ class _Evolution:
         self._decided: set[str] = set()
         aliases = {layout.cls: name for name, layout in stored.layouts.items() if layout.cls}
         aliases |= {each.cls: each.name for each in declared.models}
+        known = stored.layouts
         self._compared = {
-            model.name: Comparison(
-                stored.layouts[model.name],
-                model,
-                aliases,
-                free=not populated.get(model.kind, False),
-                layouts=stored.layouts,
-            )
+            model.name: Comparison(known[model.name], model, aliases, free=not populated.get(model.kind), layouts=known)
             for model in declared.models
-            if model.name in stored.layouts
+            if model.name in known
         }
         self._routes = self._all_routes()
         self._declared_views = {view.name: view for view in declared.views}

@@ -104,6 +104,11 @@ def _parts(entity: AnyModel, names: Iterable[str]) -> KeyParts:
     return tuple([part for each in values for part in (each.key if isinstance(each, Ref) else (each,))])
 
 
+def parts_in(model: type[AnyModel], names: Names) -> int:
+    """The parts of a model's key."""
+    return sum(len(each.elements) for each in key_fields(model, names))
+
+
 def key_values(model: type[AnyModel], key: KeyParts, names: Names) -> dict[str, Any]:
     """The values of a model's key fields, by name, of the parts of a key."""
     rest = list(key)

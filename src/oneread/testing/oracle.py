@@ -45,6 +45,7 @@ from oneread.testing.naive_entities import (
     has_ended,
     numbered_part,
     owners_of,
+    parts_in,
     place_name,
     place_of,
     place_order,
@@ -488,10 +489,6 @@ class Oracle:
         groups = [(values, self._fold(of, values, several)) for values, several in self.members(of)]
         keys = [types_of(of, self._names)[name] for name, rule in _rules(of).items() if rule.kind == "key"]
         return [((of, flat_values(keys, values)), Held(group, {})) for values, group in groups]
-
-    def _width(self, model: type[AnyModel]) -> int:
-        """The parts of a model's key."""
-        return sum(len(each.elements) for each in key_fields(model, self._names))
 
     def _sized(self, view: type[View[Any]]) -> Mapping[str, Rule]:
         """The rules of a view; those that take a time bucket of groups are of its size."""

@@ -151,7 +151,7 @@ def test_what_would_change_keys_is_refused(filled, site, field):
     assert field in str(refusal.value)
 
 
-def test_a_key_of_several_parts_is_no_part(url):
+def test_a_reference_by_several_parts_cannot_take_the_place_of_one(url):
     region = made("Region", Model, {"country": Key[str], "number": Key[int]})
     before = made("Stay", Model, {"region": Key[str], "number": Key[int], "nights": int})
     after = made("Stay", Model, {"region": Key[Ref[region]], "nights": int})
