@@ -142,6 +142,20 @@ def test_groups_are_shown_where_the_fields_refer_to_the_same():
     refused("do not have the keys", *declared(circle=(Ref[Group], by(Post.group))))
 
 
+def test_groups_by_a_reference_besides_the_key_are_not_those_of_its_entities():
+    class Post(Model[int]):
+        number: Key[int]
+        name: str
+        member: Ref[Member]
+
+    class Of(Aggregate[Post]):
+        name: str = by(Post.name)
+        member: Ref[Member] = by(Post.member)
+        posts: int = count()
+
+    refused("do not have the keys", Post, Of, model("Shows", {"name": Key[str], "posts": int}, posts=rollup(Of.posts)))
+
+
 def test_a_counter_names_each_part():
     class Pair(Model[int, int]):
         one: Key[int]
