@@ -1,4 +1,4 @@
-"""What users are given to prove their own schemas: on four that have little in common, and on a broken library."""
+"""What users are given to prove their own schemas: on five that have little in common, and on a broken library."""
 
 from datetime import UTC, datetime
 
@@ -18,6 +18,7 @@ from oneread.testing.proof import Disagreement, prove, with_inline
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DrainStep, SaveAllStep, SaveStep
 from tests.properties.forum import FORUM
+from tests.properties.memberships import MEMBERSHIPS
 from tests.properties.pages_and_views import PAGES
 from tests.properties.schema_of_everything import EVERYTHING
 from tests.properties.schema_of_feeds import FEED_SCHEMA, Group, Member, Membership, Post
@@ -25,7 +26,13 @@ from tests.properties.votes_and_answers import SITE
 from tests.simulation import mutations, test_feeds, test_large_groups
 from tests.simulation.row_world import Harmless
 
-SCHEMAS = {"shop": SHOP, "forum": FORUM, "everything": Schema(*EVERYTHING), "feeds": FEED_SCHEMA}
+SCHEMAS = {
+    "shop": SHOP,
+    "forum": FORUM,
+    "everything": Schema(*EVERYTHING),
+    "feeds": FEED_SCHEMA,
+    "keys": MEMBERSHIPS,
+}
 
 
 ROW_SCHEMAS = {
@@ -35,6 +42,7 @@ ROW_SCHEMAS = {
     "feeds": FEED_SCHEMA,
     "totals": SITE,
     "counters": PAGES,
+    "keys": MEMBERSHIPS,
 }
 """The same, as far as a store that changes one row at a time keeps them."""
 

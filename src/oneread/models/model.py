@@ -90,7 +90,10 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
         is refused, where the model's classes are known.
         """
         given: tuple[Any, ...] = key
-        return ref_class(cls)(flat_parts(cls, given) if any(isinstance(each, (Ref, Copy)) for each in given) else given)
+        for each in given:
+            if isinstance(each, (Ref, Copy)):
+                return ref_class(cls)(flat_parts(cls, given))
+        return ref_class(cls)(given)
 
     def ref(self) -> Ref[Self]:
         """A reference to this entity."""
