@@ -47,6 +47,7 @@ ON_SERVERS = {
     "unit/derivations/test_number_conditions.py",
     "unit/derivations/test_rollups.py",
     "unit/derivations/test_selections.py",
+    "unit/evolution/test_keys_that_refer.py",
     "unit/heat/test_causes.py",
     "unit/heat/test_doctor.py",
     "unit/heat/test_doctor_copies.py",
