@@ -184,12 +184,13 @@ class Comparison:
     def _compare_plain(self, before: str, name: str) -> None:
         old, new = self.old[before], self.new[name]
         change = self._change_of(name, (self._old_types, old.type), (self._new_types, new.type))
-        self.origins[name] = Origin(name, before, change.was)
+        keeps_part = self._keeps_part(before, name)
+        self.origins[name] = Origin(name, before, () if keeps_part else change.was)
         is_key = name in self.declared.keys
         if change.what in ("retyped", "changed"):
             self.touched.add(name)
         if change.what == "changed" or (is_key and change.what == "retyped"):
-            refused = "" if self._keeps_part(before, name) else _OF_A_KEY if is_key else _OTHER_TYPE
+            refused = "" if keeps_part else _OF_A_KEY if is_key else _OTHER_TYPE
             self._report("changed", name, str(old.type), str(new.type), refused)
         elif before in self._parts and not self._keeps_parts(before, name):
             self._report("changed", name, str(old.type), str(new.type), _OF_PARTS)

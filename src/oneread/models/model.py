@@ -25,10 +25,10 @@ from oneread.store.limits import MAX_LIMIT
 
 T = TypeVar("T")
 
-_WRITTEN_REF: Final = re.compile(r"(?:\w+\.)*Key\[(?:\w+\.)*Ref\[[\"']?(\w+)[\"']?\]\]")
+_WRITTEN_REF: Final = re.compile(r"(?:\w+\.)*Key\[(?:\w+\.)*Ref\[[\"']?([\w.]+)[\"']?\]\]")
 
 Key = Annotated[T, KEY]
-"""`code: Key[str]` declares a part of the key, in the order of declaration."""
+"""`code: Key[str]` declares a part of the key, in the order of declaration; `group: Key[Ref[Group]]` refers as well."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field, reference, rollup))
@@ -48,10 +48,11 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     page of entities, default 1,000), `evolution` (fields that had another name or type), `discriminator` (the field
     that says in JSON which variant an entity is, default "type"), `variants_only` (no entity is exactly of this class),
     `child_of` (the model of the root whose entity group the entities belong to, or its name where it is declared
-    further down; the root's key is part of theirs, in fields of the same names), `ttl` (when the entities expire, as
-    `expires("expires_at")`), `spread` (ranges that the rows are in by a hash of their keys, 1 to 100, so that keys that
-    ascend do not all go to one server: a page then reads each of them; default 1), `logged` (for how long it is kept
-    which entities have changed, so that `db.changes` follows them: `timedelta(days=7)`; default None, not at all).
+    further down; their key refers to the root, or has the root's key in fields of the same names), `ttl` (when the
+    entities expire, as `expires("expires_at")`), `spread` (ranges that the rows are in by a hash of their keys, 1 to
+    100, so that keys that ascend do not all go to one server: a page then reads each of them; default 1), `logged` (for
+    how long it is kept which entities have changed, so that `db.changes` follows them: `timedelta(days=7)`; default
+    None, not at all).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
@@ -115,8 +116,12 @@ def stored_name(cls: type) -> str:
 
 def key_of(entity: object) -> tuple[Any, ...]:
     """The key of an entity, whatever its fields are called; a field that refers is the parts of the key behind it."""
-    values = [getattr(entity, name) for name in key_names(type(entity))]
-    return tuple([part for each in values for part in (each.key if isinstance(each, Ref) else (each,))])
+    return tuple([part for name in key_names(type(entity)) for part in _parts_of(getattr(entity, name))])
+
+
+def _parts_of(value: Any) -> tuple[Any, ...]:
+    """The parts of a key that a value is: of a reference those of the key behind it."""
+    return value.key if isinstance(value, Ref) and type(value.key) is tuple else (value,)
 
 
 def has_check(cls: type) -> bool:
@@ -159,7 +164,7 @@ def referring_key_fields(cls: type) -> Mapping[str, type | None]:
     for name, (annotation, base) in _key_annotations(cls).items():
         if isinstance(annotation, str):
             written = _WRITTEN_REF.fullmatch(annotation.replace(" ", ""))
-            named = () if written is None else (vars(sys.modules[base.__module__]).get(written[1]),)
+            named = () if written is None else (getattr(sys.modules.get(base.__module__), written[1], None),)
         else:
             inner = get_args(annotation)[0]
             named = get_args(inner) if get_origin(inner) is Ref else ()
@@ -181,7 +186,7 @@ def flat_parts(cls: type, given: tuple[Any, ...]) -> tuple[Any, ...]:
             continue
         if not any(_may_refer(ref.refers_to, target) for target in targets):
             raise InvalidKey(OTHER_CLASS, model=cls, given=ref, expected=targets)
-        found += ref.key
+        found += _parts_of(ref)
     return tuple(found)
 
 

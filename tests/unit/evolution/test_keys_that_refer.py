@@ -80,8 +80,9 @@ def test_keys_of_rows_stay_as_they_are(filled):
         assert roots(db) == before
 
 
-def test_a_backfill_names_what_refers_to_nothing(filled):
-    site = Site(Ref)
+@pytest.mark.parametrize("steps", [(), (retyped("group", was=Key[str], by=lambda name: Ref((name,))),)])
+def test_a_backfill_names_what_refers_to_nothing(filled, steps):
+    site = Site(Ref, evolution=steps)
     by_title, membership, group = site.by_title(), site.membership, site.group
     with connect(filled, site.schema(by_title), workers=0) as db:
         with pytest.raises(MissingReference, match="does not exist"):
