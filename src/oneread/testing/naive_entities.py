@@ -129,8 +129,12 @@ def numbered_part(cls: type) -> str | None:
 def flat_values(types: Sequence[FieldType], values: tuple[Any, ...]) -> KeyParts:
     """The values of a group by elements of its key: those of a reference one by one."""
     parts: list[Any] = []
-    for target, value in zip(map(reference_target, types), values, strict=True):
-        parts += [value] if target is None else [None] * len(key_names(target[0])) if value is None else value.key
+    for given, value in zip(types, values, strict=True):
+        target = reference_target(given)
+        if target is not None and value is None:
+            parts += [None] * parts_in(target[0], given.names)
+        else:
+            parts += [value] if target is None else value.key
     return tuple(parts)
 
 
