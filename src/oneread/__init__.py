@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from oneread.models.fields import CREATED, GENERATED, UPDATED, counter, reference, rollup
     from oneread.models.model import Key, Model
     from oneread.models.paths import each, within
+    from oneread.models.personal import Personal
     from oneread.models.references import Copy, Ref
     from oneread.plans.trace import Cost, Observer
     from oneread.transfer.bulk import Refusal
@@ -127,6 +128,7 @@ _PLACES: Final = {
     "oneread.models.fields": "CREATED GENERATED UPDATED counter reference rollup",
     "oneread.models.model": "Key Model",
     "oneread.models.paths": "each within",
+    "oneread.models.personal": "Personal",
     "oneread.models.references": "Copy Ref",
     "oneread.plans.trace": "Cost Observer",
     "oneread.transfer.bulk": "Refusal",
@@ -200,6 +202,7 @@ __all__ = [
     "Move",
     "Observer",
     "Page",
+    "Personal",
     "QueuedJob",
     "RawCell",
     "Ref",

@@ -66,6 +66,7 @@ REFUSED = {
 ELSEWHERE = {
     "console": "serves until Ctrl-C; its pages are opened on all stores in tests/unit/console",
     "graph": "opens a store for heat alone, as `heat` does",
+    "privacy": "opens no store",
     "load": "takes what dump wrote",
     "copy": "takes two stores",
     "move": "takes two stores; a source that changes one row at a time is in tests/unit/copying",

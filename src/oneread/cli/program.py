@@ -43,6 +43,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "explain": CommandEntry("Know the costs", "show what a call would ask of the store"),
     "cost": CommandEntry("Know the costs", "show what every verb may cost; check the bound file"),
     "graph": CommandEntry("Know the costs", "draw the schema: copies, views, and what follows"),
+    "privacy": CommandEntry("Know the costs", "list where personal fields are stored and copied"),
     "numbers": CommandEntry("Know the costs", "measure this machine, to predict times"),
     "heat": CommandEntry("Know the costs", "show which keys are read and written, and when"),
     "doctor": CommandEntry("Know the costs", "say what to declare otherwise, by what is hot"),

@@ -15,11 +15,19 @@ from oneread.plans.trace import Observer, Trace
 from oneread.store.engine import Copyable
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
+from oneread.transfer.without_personal import CsvDumpWithoutPersonal, DumpWithoutPersonal
 
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
 
 R = TypeVar("R")
+
+
+def is_wanted(without_personal: bool) -> bool:  # noqa: FBT001 - checked here
+    """The option. Raises UsageError for another value."""
+    if type(without_personal) is not bool:
+        raise UsageError("without_personal is True or False", given=without_personal)
+    return without_personal
 
 
 class AsyncFileVerbs:
@@ -36,6 +44,7 @@ class AsyncFileVerbs:
         self,
         write: Callable[[bytes], object],
         *models: type,
+        without_personal: bool = False,
         progress: Reporter = no_progress,
         timeout: float | None = None,  # noqa: ASYNC109, RUF100 - of the whole call
     ) -> End:
@@ -49,17 +58,21 @@ class AsyncFileVerbs:
         Arguments:
             write: called with each line, in the thread that does the work.
             models: the models to dump; all, and the counters, when none is given.
+            without_personal: placeholders stand in place of the values of fields that are `Personal()`, for test data;
+                without counters, whose names may be about a person, and without the last values of deleted entities.
             progress: called after every batch, in that thread.
             timeout: seconds that the whole call may take. None: as long as it takes.
 
         Raises:
             UsageError: a class is not a model of the schema.
+            InvalidValue: a field takes no placeholder that its type makes.
             SchemaMismatch: a newer program has added fields, which the dump would lack.
             Unavailable: not within `timeout`; what was written lacks the last line, so no load takes it for whole.
         """
         for model in models:
             self.operations.kind(model)
-        work = Dump(self.operations.catalog, self.operations.parts, models, write, progress)
+        kind = DumpWithoutPersonal if is_wanted(without_personal) else Dump
+        work = kind(self.operations.catalog, self.operations.parts, models, write, progress)
         return await self._run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
 
     async def dump_csv(
@@ -67,6 +80,7 @@ class AsyncFileVerbs:
         write: Callable[[bytes], object],
         model: type,
         *,
+        without_personal: bool = False,
         progress: Reporter = no_progress,
         timeout: float | None = None,  # noqa: ASYNC109, RUF100 - of the whole call
     ) -> int:
@@ -75,6 +89,7 @@ class AsyncFileVerbs:
         Arguments:
             write: called with each line, the header first, in the thread that does the work.
             model: the model to dump; one whose entities may be of variants is dumped as each of these.
+            without_personal: placeholders stand in place of the values of fields that are `Personal()`.
             progress: called after every batch, in that thread.
             timeout: seconds that the whole call may take. None: as long as it takes.
 
@@ -85,7 +100,8 @@ class AsyncFileVerbs:
             SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         self.operations.kind(model)
-        work = CsvDump(self.operations.catalog, model, write, progress, self.operations.parts.cells)
+        kind = CsvDumpWithoutPersonal if is_wanted(without_personal) else CsvDump
+        work = kind(self.operations.catalog, model, write, progress, self.operations.parts.cells)
         return await self._run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
 
     async def backup(self, target: str, *, compact: bool = False, progress: Reporter = no_progress) -> int:

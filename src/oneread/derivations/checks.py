@@ -26,6 +26,7 @@ from oneread.models.fields import Marker, defaults_of
 from oneread.models.metadata import ANOTHER_FIELD, describes_field
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
+from oneread.models.personal import Personal
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import root_model
 from oneread.models.types import FieldType, Names, field_types, types_of, unwrap
@@ -46,6 +47,12 @@ _OF_VIEWS: Final = (Rule, FeedJoin, Path, Expression, FieldExpression, Expiry, R
 _RULE_IN_A_MODEL: Final = (
     "a rule is of a view: a model's field has a value as its default; declare the rule in a view of this model, "
     "`class Newest(Index[Post]): made_at: datetime = newest(Post.made_at)`"
+)
+
+_REFERS: Final = "a field that refers is not personal: the fields of what it refers to are, so write Personal() there"
+_NO_PLACEHOLDER: Final = (
+    "Personal(...) takes a function that makes a placeholder of a number, Personal(lambda number: f'name {number}'), "
+    "or nothing"
 )
 
 _SHORTEST_WATCH: Final = timedelta(seconds=1)
@@ -92,6 +99,7 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
     types = field_types(model, names)
     for each in types_of(model, names).values():
         check_storable(each)
+        _check_personal(model, each)
     for name, default in defaults_of(model).items():
         _check_default(model, name, default)
         if isinstance(default, Marker):
@@ -114,6 +122,15 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
             raise InvalidDeclaration(
                 "a variant keeps the types of its model's fields; choose another name", variant=model, field=name
             )
+
+
+def _check_personal(model: type, given: FieldType) -> None:
+    for each in given.walk():
+        found = [one for layer in each.layers for one in layer if isinstance(one, Personal)]
+        if found and any(inner.kind in ("reference", "copy") for inner in each.walk()):
+            raise InvalidDeclaration(_REFERS, model=model, field=given.field)
+        if any(one.placeholder is not None and not callable(one.placeholder) for one in found):
+            raise InvalidDeclaration(_NO_PLACEHOLDER, model=model, field=given.field)
 
 
 def _check_default(model: type, name: str, default: object) -> None:

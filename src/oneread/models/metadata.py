@@ -21,6 +21,7 @@ from uuid import UUID
 import msgspec
 
 from oneread.models.fields import Marker
+from oneread.models.personal import Personal
 
 Layers: TypeAlias = "tuple[tuple[Any, ...], ...]"
 """The metadata of each Annotated around a type, the innermost first."""
@@ -102,7 +103,7 @@ def translate_metadata(layers: Layers, bare: Any, cls: Any) -> Layers:
 
 def is_own(metadata: object) -> bool:
     """Whether the library understands this metadata as it is."""
-    return isinstance(metadata, (msgspec.Meta, Marker, Check, Refused))
+    return isinstance(metadata, (msgspec.Meta, Marker, Personal, Check, Refused))
 
 
 def describes_field(default: object) -> bool:

@@ -80,11 +80,15 @@ class CsvDump:
             if self._catalog.is_expired(key, entity, self._now):
                 continue
             if type(entity) is self._form.cls:
-                self._write(self._row(entity, key))
+                self._write(self._row(self._given(entity), key))
                 self.entities += 1
             elif isinstance(entity, self._form.cls):
                 self._refuse_variants()
         self._progress(Progress(f"dumping {stored_name(self._form.cls)}", self.entities))
+
+    def _given(self, entity: object) -> object:
+        """An entity as it is dumped."""
+        return entity
 
     def _refuse_variants(self) -> NoReturn:
         cls = self._form.cls

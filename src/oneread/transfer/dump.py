@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -145,6 +145,9 @@ class DumpParts(Protocol):
 class Dump:
     """One dump: of the given models, or of all where none is given."""
 
+    _has_counters = True
+    """Whether counters are in a dump of all models."""
+
     def __init__(
         self, catalog: Catalog, parts: DumpParts, models: Sequence[type], write: WriteLine, progress: Reporter
     ) -> None:
@@ -166,7 +169,7 @@ class Dump:
         self._digest = hashlib.blake2b(digest_size=16)
         self._entities: dict[str, int] = {}
         self._deleted = self._lines = self._counters = self._token_count = 0
-        self._is_whole = not models
+        self._is_whole = not models and self._has_counters
         self._roots: dict[bytes, Root] = {}
         self._pending: set[bytes] = set()
         self._deleting = False
@@ -297,6 +300,7 @@ class Dump:
         if pending:  # a source has changed, and its task has not updated this holder yet
             filled = entity_type.fill(key, entity, refs, FillInputs(state, self, pending))
             entity, used = filled.entity, filled.emission.record.get(HIDDEN)
+        entity, used = self._given(entity_type, entity, used)
         form = self._forms[entity_type.cls]
         parts = [b'{"model":', self._names[entity_type.cls], b',"version":%d' % version]
         text = form.encode(entity)
@@ -312,11 +316,19 @@ class Dump:
         self._entities[name] = self._entities.get(name, 0) + 1
         return parts
 
+    def _given(self, entity_type: EntityType, entity: Any, used: Any) -> tuple[Any, Any]:  # noqa: ARG002 - of others
+        """An entity and its hidden copies, as the record has them, as they are dumped."""
+        return entity, used
+
+    def _given_tombstone(self, kind: EntityKind, key: bytes, last: Any) -> tuple[tuple[Any, ...], Any]:
+        """The key of a deleted entity, and its last values, as they are dumped."""
+        return kind.parts_of(key), last
+
     def _tombstone(self, kind: EntityKind, key: bytes, root: Root, state: EntityState) -> list[bytes]:
-        last = state.record.get(LAST_VALUES)
+        key_parts, last = self._given_tombstone(kind, key, state.record.get(LAST_VALUES))
         self._deleted += 1
         parts = [b'{"model":', _encode(stored_name(kind.cls)), b',"version":%d' % root.version]
-        parts += [b',"deleted":', _encode(kind.parts_of(key))]
+        parts += [b',"deleted":', _encode(key_parts)]
         if last:
             parts += [b',"last":', _encode(pack_values(LAST, last))]
         return parts
