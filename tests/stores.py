@@ -28,6 +28,7 @@ ON_SERVERS = {
     "unit/database/test_edited_marks.py",
     "unit/database/test_edited_under_load.py",
     "unit/database/test_expiring_groups.py",
+    "unit/database/test_erasing.py",
     "unit/database/test_feeds_by_percent.py",
     "unit/database/test_launched_views.py",
     "unit/database/test_launches.py",

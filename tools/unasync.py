@@ -29,6 +29,7 @@ FACES = (
     "counter_verbs",
     "counters",
     "cache_counters",
+    "erasing",
     "feeds",
     "files",
     "heat",

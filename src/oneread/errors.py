@@ -240,6 +240,10 @@ class NotUnique(AlreadyExists):
     """The key of its root row, where the error is raised."""
 
 
+class Erased(UsageError):
+    """A load, or a bulk writer, brought what was stored of an entity before it was erased; it was left out."""
+
+
 class MissingReference(UsageError):
     """A new reference points to an entity that does not exist, and the declaration does not allow that."""
 

@@ -31,6 +31,7 @@ REFUSED = {
     "NotFound",
     "AlreadyExists",
     "NotUnique",
+    "Erased",
     "MissingReference",
     "StillReferenced",
     "SchemaMismatch",

@@ -56,6 +56,9 @@ RAN = [
     ["repair"],
     ["verify", "--pace", "1000000"],
     ["worker", "--once"],
+    ["erase", "Person", "1", "--plan"],
+    ["erase", "--receipts"],
+    ["erase", "Person", "1", "--yes"],
     ["worker", "--for", "0.1"],
     *(["migrate", verb] for verb in ("plan", "status", "apply", "rollback")),
 ]

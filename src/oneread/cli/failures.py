@@ -20,6 +20,7 @@ from oneread.cli.output import abandon, flush, printable_lines, write, write_jso
 from oneread.errors import (
     AlreadyExists,
     Closed,
+    Erased,
     InvalidCursor,
     InvalidDeclaration,
     InvalidUrl,
@@ -51,7 +52,7 @@ _URL: Final = re.compile(r"[^\s'\"]*:/[^\s'\"]*")
 
 _DISK: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
-_REFUSED: Final = (NotFound, AlreadyExists, MissingReference, StillReferenced, SchemaMismatch, NotReady)
+_REFUSED: Final = (NotFound, AlreadyExists, Erased, MissingReference, StillReferenced, SchemaMismatch, NotReady)
 
 _HINTS: Final[Mapping[type[OnereadError], str]] = {
     InvalidUrl: "a store is named like lmdb:///var/lib/shop (absolute) or lmdb://shop (relative)",

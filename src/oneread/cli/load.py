@@ -76,7 +76,8 @@ def command(
         with noting_resume():
             found = load(database, job, resume=resume, batch=batch, progress=report)
     output.document(found)
-    output.text(f"{found.stored:,} stored, {found.refused:,} refused")
+    erased = f", {found.erased:,} left out that were erased here" if found.erased else ""
+    output.text(f"{found.stored:,} stored, {found.refused:,} refused{erased}")
     if resume and not found.resumed:
         output.note("found no earlier load of this content: started at the first record")
     if found.refused:

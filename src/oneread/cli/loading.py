@@ -16,7 +16,7 @@ from oneread.cli.files import open_private
 from oneread.counters.dumping import RestoreCounters
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.database import Database
-from oneread.errors import Corrupt, InvalidValue, MissingReference, OnereadError, UsageError
+from oneread.errors import Corrupt, Erased, InvalidValue, MissingReference, OnereadError, UsageError
 from oneread.models.model import Model
 from oneread.plans.progress import Progress, Reporter, no_progress
 from oneread.transfer.bulk import BATCH, Refusal
@@ -73,12 +73,14 @@ class Loaded(msgspec.Struct, frozen=True):
     Arguments:
         stored: records that are in the store, those of earlier runs included.
         refused: records that are in the file of rejects.
+        erased: entities that were erased in the store since, which were left out and are in no file.
         resumed: the line that an earlier run had reached; 0 when this one began at the first.
     """
 
     stored: int
     refused: int
     resumed: int
+    erased: int = 0
 
 
 class LoadJob(NamedTuple):
@@ -150,9 +152,13 @@ class _Pass:
         self._rejects = rejects
         self._waiting: dict[int, FileRecord] = {}
         self.counters = 0
+        self.erased = 0
 
     def reject_refused(self, refusal: Refusal) -> None:
-        """Rejects what the bulk writer refuses."""
+        """Rejects what the bulk writer refuses; what was erased is not written anywhere."""
+        if isinstance(refusal.error, Erased):
+            self.erased += 1
+            return
         number = position_line(refusal.position)
         self._reject(number, refusal.error, self._waiting[number])
 
@@ -235,7 +241,7 @@ def load(
         _load_records(bulk, first, job, reached or START)
     stored = bulk.tally.stored + _retry(db, refused, job.make, batch)
     db.drain()
-    return Loaded(stored + first.counters, refused.count, start)
+    return Loaded(stored + first.counters, refused.count, start, first.erased)
 
 
 def _position(db: Database, job: LoadJob) -> str | None:

@@ -12,6 +12,7 @@ from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.decisions import CommitAttempt, deletion
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
+from oneread.derivations.erasing import is_erased
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
 from oneread.transactions.root import Root
 from oneread.transfer.load import DumpReader
@@ -39,7 +40,7 @@ class MovedTombstone(RestoreTombstone):
         return Decision(
             self._root(Root(kept, None, emitted_record.encode_record(record)), seen),
             record_diff(self.key, before.record, record, {}),
-            entity_type.fans_out(before, record),
+            entity_type.fans_out(before, record) or is_erased(record) != is_erased(before.record),
             groups=entity_type.touched(before.record, record),
             taken=self._numbers,
         )

@@ -20,6 +20,7 @@ from oneread.database.async_attempts import AsyncAttempts
 from oneread.database.async_bulk import AsyncBulk
 from oneread.database.async_changes import AsyncChangeVerbs
 from oneread.database.async_counter_verbs import AsyncCounterVerbs
+from oneread.database.async_erasing import AsyncErasureVerbs
 from oneread.database.async_feeds import AsyncFeedVerbs
 from oneread.database.async_files import AsyncFileVerbs
 from oneread.database.async_heat import AsyncHeatVerbs
@@ -109,6 +110,7 @@ class AsyncDatabase(
     AsyncKeyReads,
     AsyncChangeVerbs,
     AsyncCounterVerbs,
+    AsyncErasureVerbs,
     AsyncFeedVerbs,
     AsyncFileVerbs,
     AsyncHeatVerbs,

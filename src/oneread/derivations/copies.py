@@ -45,6 +45,9 @@ VARIANT: Final = "@"
 DELETES: Final = "-"
 """Key among the last values of an entity that was deleted while references with `on_delete="delete"` were declared."""
 
+ERASED: Final = "!"
+"""Key among the last values of an entity that was erased: its last values are empty ones, and it is not restored."""
+
 DELETED_OR_MISSING: Final = (
     'on_delete="delete" and missing_ok exclude each other: a reference to nothing would be to a deleted entity'
 )
@@ -79,6 +82,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     """The class of a deleted entity, where it is known, or of one that is not of the variant that a reference names."""
     expired: bool = False
     """Whether it waits for a sweep: holders keep its values until then, and new references are refused."""
+    erased: bool = False
+    """Whether it was erased: holders that go with it are erased as well."""
 
 
 NO_SOURCE = Source(None, {}, existed=False)
@@ -289,6 +294,8 @@ class HolderOptions(NamedTuple):
     """Some holders are deleted with the entity."""
     variants: Mapping[str, type] = {}
     """Classes by stored name where some reference names a variant, else none."""
+    blanks: Mapping[str, Any] = {}
+    """By route, what stands in place of a value once the entity is erased."""
 
 
 class CopiedValues:
@@ -336,6 +343,22 @@ class CopiedValues:
         if self._options.deletes:
             kept[DELETES] = True
         return msgspec.to_builtins(kept, builtin_types=(bytes,))  # type: ignore[no-any-return]
+
+    def blank_snapshot(self, variant: str) -> dict[str, Any]:
+        """What the record of an erased entity keeps in place of its values: None, or an empty value of the type.
+
+        `variant` is the stored name of its class, as the record has it; empty where that is not known.
+        """
+        kept: dict[str, Any] = {**self._options.blanks, MEANING: self._meaning, ERASED: True}
+        if self._names and variant:
+            kept[VARIANT] = variant
+        if self._options.deletes:
+            kept[DELETES] = True
+        return msgspec.to_builtins(kept, builtin_types=(bytes,))  # type: ignore[no-any-return]
+
+    def variant_name(self, cls: type) -> str:
+        """The stored name of a class, as records have it; empty where they have none."""
+        return self._names.get(cls, "")
 
     def read_snapshot(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """The values of a snapshot; none if they had other types then: holders keep what they have."""

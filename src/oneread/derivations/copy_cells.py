@@ -86,6 +86,10 @@ class LaidCopies:
         """Whether nothing follows from what a holder takes of a source by this selection, as this schema has it."""
         return source != holder and (kind_part(source), selection, kind_part(holder)) in self._leaves
 
+    def is_erased(self, source: bytes, root: Root) -> bool:
+        """Whether a source was erased."""
+        return self._catalog.source(source, root).erased
+
     def value(self, source: bytes, root: Root, selection: bytes, holder: bytes) -> bytes | None:
         """What a cell of a holder has of a source; None where the holder must be committed."""
         state, values = self._catalog.source(source, root), dict[str, msgspec.Raw]()

@@ -105,6 +105,10 @@ class ShownCounter:
         self.kind = kind
         self._pattern = pattern
 
+    def name_of(self, parts: Sequence[Any]) -> str:
+        """The name of the counter that the entity with this key shows."""
+        return self._pattern.name_of(parts)
+
     @classmethod
     def of(cls, model: type, field: str, marker: Marker, kind: EntityKind) -> ShownCounter:
         """What the field `field = rollup(counter(...))` means. Raises InvalidDeclaration."""

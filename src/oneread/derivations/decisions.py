@@ -77,17 +77,22 @@ def decision(
     return Decision(root, operations, fans_out, unchanged, groups=groups)
 
 
-def deletion(catalog: Catalog, key: bytes, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
-    """The decision to delete an entity."""
+def deletion(
+    catalog: Catalog, key: bytes, attempt: CommitAttempt, sources: CommittedRows, *, erases: bool = False
+) -> Decision:
+    """The decision to delete an entity; one that is erased leaves no last values, and no reference forbids it."""
     before = attempt.before
     entity_type = catalog.any_type_of(key)
-    whole = catalog.type_of(before.entity).with_all_copies(before, SourceCache(catalog, sources))
-    record = entity_type.tombstone_record(whole)
+    if erases:
+        record = entity_type.erased_record(type(before.entity), {})
+    else:
+        whole = catalog.type_of(before.entity).with_all_copies(before, SourceCache(catalog, sources))
+        record = entity_type.tombstone_record(whole)
     return Decision(
         Root(attempt.version, None, emitted_record.encode_record(record)),
         record_diff(key, before.record, record, {}),
         entity_type.fans_out(before, record),
-        unreferenced=[holds_on(key)] if catalog.may_be_held(key) else [],
+        unreferenced=[holds_on(key)] if catalog.may_be_held(key) and not erases else [],
         groups=entity_type.touched(before.record, record),
     )
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from oneread.derivations import emitted_record
-from oneread.derivations.copies import DELETES, Refs, Source, compile_refs, compile_taken
+from oneread.derivations.copies import DELETES, ERASED, VARIANT, Refs, Source, compile_refs, compile_taken
 from oneread.derivations.copy_filler import CopyFiller
 from oneread.derivations.derivation import CompiledView, behind
 from oneread.derivations.emitted_record import (
@@ -269,6 +269,16 @@ class EntityType:
             record[LAST_VALUES] = self.copied.snapshot(before.entity, before.used)
         return record
 
+    def erased_record(self, cls: type, kept: Mapping[str, Any]) -> Record:
+        """The record of an erased entity, of class `cls`; `kept` are the last values of one that was deleted before."""
+        record = self.empty_record()
+        if self.copied is None:
+            record[LAST_VALUES] = {ERASED: True}
+        else:
+            variant = kept.get(VARIANT) or self.copied.variant_name(cls)
+            record[LAST_VALUES] = self.copied.blank_snapshot(variant)
+        return record
+
     def empty_record(self) -> Record:
         """The record of an entity without contributions: absent or deleted."""
         record = dict(self._empty)
@@ -346,9 +356,9 @@ class EntityType:
 
     def source_of_deleted(self, record: Record) -> Source:
         """A deleted entity as its holders see it."""
-        if self.copied is None:
-            return Source(None, {}, existed=True)
         kept = record.get(LAST_VALUES) or {}
+        if self.copied is None:
+            return Source(None, {}, existed=True, erased=ERASED in kept)
         return Source(
             None,
             {},
@@ -356,6 +366,7 @@ class EntityType:
             last=self.copied.read_snapshot(kept),
             deletes=DELETES in kept,
             variant=self.copied.variant_of(kept),
+            erased=ERASED in kept,
         )
 
     def fans_out(self, before: EntityState | None, after: Record) -> bool:

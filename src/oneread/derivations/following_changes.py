@@ -95,7 +95,7 @@ class FollowSource(FollowingChange):
         source = SourceCache(self._catalog, sources)[self._source]
         if entity_type.going and entity_type.goes_with(refs, self._source, source):
             if sources.going is None:
-                return deletion(self._catalog, self.key, attempt, sources)
+                return deletion(self._catalog, self.key, attempt, sources, erases=source.erased)
             sources.going.setdefault(self._source, {})[self.key] = None
             return NO_CHANGE
         if source.entity is None and entity_type.never_had(entity, through):

@@ -28,6 +28,7 @@ from oneread.derivations.derivation import CompiledView, behind, inputs_of
 from oneread.derivations.entity_groups import root_reference
 from oneread.derivations.rules import rules_of
 from oneread.errors import InvalidDeclaration
+from oneread.models.blank_values import blank_value
 from oneread.models.fingerprints import describe_type
 from oneread.models.model import Model, has_check
 from oneread.models.prepare import prepare_type
@@ -53,6 +54,7 @@ class ReferenceBuilder:
             for cls in models.values()
         }
         self._copied: dict[type, dict[str, tuple[Getter, Any]]] = {}
+        self._optional: set[tuple[type, str]] = set()
         self._awaited: set[type] = set()
         self._narrowed: set[type] = set()
         self._deleting: set[type] = set()
@@ -111,9 +113,13 @@ class ReferenceBuilder:
             f"{route}: {describe_type(copied[route][1], cls, route, names)}" for route in sorted(copied)
         )
         values = {route: (get, kind, _concrete(kind, names)) for route, (get, kind) in copied.items()}
+        blanks = {
+            route: None if (cls, route) in self._optional else blank_value(type_of(kind, names).present)
+            for route, (_get, kind) in copied.items()
+        }
         sets = any(type_of(kind, names).holds_sets for _get, kind in copied.values())
         variants = self._models if cls in self._narrowed else {}
-        options = HolderOptions(cls in self._awaited, cls in self._deleting, variants)
+        options = HolderOptions(cls in self._awaited, cls in self._deleting, variants, blanks)
         return CopiedValues(values, self._selections(cls), options, meaning=meaning, sets=sets)
 
     def _selections(self, source: type[Model[Any]]) -> dict[bytes, set[str]]:
@@ -163,6 +169,8 @@ class ReferenceBuilder:
                 field=route,
                 types=(known[1], given),
             )
+        if access.optional:
+            self._optional.add((source, route))
         if reference.missing_ok:
             self._awaited.add(source)
         if reference.on_delete == "delete":

@@ -31,6 +31,10 @@ class CopyCells(Protocol):
         """Whether nothing follows from what a holder takes of a source by this selection, as this schema has it."""
         ...
 
+    def is_erased(self, source: bytes, root: Root) -> bool:
+        """Whether a source was erased, so that no document may keep what it had of it."""
+        ...
+
     def value(self, source: bytes, root: Root, selection: bytes, holder: bytes) -> bytes | None:
         """What a cell of a holder has of a source; None where the holder must be committed.
 
@@ -49,6 +53,9 @@ class NoCells:
         return True
 
     def has_leaf(self, source: bytes, selection: bytes, holder: bytes) -> bool:  # noqa: ARG002 - of the contract
+        return False
+
+    def is_erased(self, source: bytes, root: Root) -> bool:  # noqa: ARG002 - of the contract
         return False
 
     def value(self, source: bytes, root: Root, selection: bytes, holder: bytes) -> bytes | None:  # noqa: ARG002 - of the contract

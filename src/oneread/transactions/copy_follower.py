@@ -160,23 +160,27 @@ class CopyFollower:
         """Puts copied values into the rows of holders, which are neither read nor committed (rule 13).
 
         The source is read after the back-references: an attempt that puts one later reads this version of the source,
-        or a later one. Returns those whose holders must be committed.
+        or a later one. Returns those whose holders must be committed: those of a source that was erased, too, since
+        under a cell the document has what it had. Their cells are of the version before, so that they count as not
+        followed yet.
         """
         start = len(outbox.holders_of(source).start)
         _seen, root = yield from self._pipeline.holds.settled(source)
         values: dict[tuple[bytes, bytes], bytes | None] = {}
         puts: dict[bytes, Row] = {}
         left: list[Found] = []
+        is_erased = self._views.followers.cells.is_erased(source, root)
         for each in leaves:
             taken, holder = _selected(each[0][start:])
             form = taken, kind_part(holder)
             if form not in values:
                 values[form] = self._views.followers.cells.value(source, root, taken, holder)
             value = values[form]
-            if value is None:
+            if value is None or is_erased:
                 left.append(each)
-            else:
-                puts.setdefault(holder, {})[COPY_CELL + source + taken] = Cell(value, root.version)
+            if value is not None:
+                stamp = root.version - is_erased
+                puts.setdefault(holder, {})[COPY_CELL + source + taken] = Cell(value, stamp)
         if puts:
             yield from surely(Mutate("roots", [RowMutation(holder, row) for holder, row in puts.items()]))
             yield from self._log_entities(puts)

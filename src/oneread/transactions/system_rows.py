@@ -50,10 +50,12 @@ REPORTS: Final = RowRange(b"report:", b"report;")
 """What the last verification and the last repair found."""
 CONSOLE_LOG: Final = RowRange(b"console:", b"console;")
 """What was done by consoles, newest first."""
+ERASURES: Final = RowRange(b"erasure:", b"erasure;")
+"""The receipts of erasures, by the root rows of what was erased."""
 RANGES: Final = (
     *(outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES, LOGS),
     *(JOBS, JOBS_ASIDE, JOBS_DONE),
-    *(LAUNCHES, COUNTS_OF_LAUNCHES, DIFFERENCES, HEAT, AXES, RowRange.under(MOVE_LOG), REPORTS, CONSOLE_LOG),
+    *(LAUNCHES, COUNTS_OF_LAUNCHES, DIFFERENCES, HEAT, AXES, RowRange.under(MOVE_LOG), REPORTS, CONSOLE_LOG, ERASURES),
 )
 """Where the other rows are."""
 

@@ -20,9 +20,11 @@ from oneread.derivations.copies import DELETES, Source
 from oneread.derivations.decisions import CommitAttempt, deletion
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_state import EntityState, FillInputs
+from oneread.derivations.erasing import is_erased
 from oneread.derivations.source_cache import SourceCache
 from oneread.derivations.stamps import stamped_as_given
-from oneread.errors import MissingReference
+from oneread.errors import Erased, MissingReference
+from oneread.models.references import Copy
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, PlainChange
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.root import Root
@@ -92,18 +94,28 @@ class RestoreEntity(Save):
         if self._always and self._is_stored(seen):
             return NO_CHANGE
         before = self._attempt(seen, version).before
+        self._refuse_erased(before, seen.version)
         self._refuse_other_variant(before.entity)
         if self._copies.fields:
             before = self._with_copies(before, sources)
         attempt = CommitAttempt(seen, before, *self._versions(seen, version))
         known = SourceCache(self._catalog, sources)
         keys = [key for each in self._entity_type.going for key in self._refs[each.name]]
-        if any(self._entity_type.goes_with(self._refs, key, known[key]) for key in keys):
-            decided = self._delete(attempt, sources)
+        gone = [known[key] for key in keys if self._entity_type.goes_with(self._refs, key, known[key])]
+        if gone:
+            decided = self._delete(attempt, sources, erases=any(each.erased for each in gone))
         else:
             entity = stamped_as_given(self._entity_type, self._entity, sources.now)
             decided = self._store(self._entity_type, entity, self._refs, attempt, sources)
         return replace(decided, taken=(*decided.taken, *self._numbers)) if self._numbers else decided
+
+    def _refuse_erased(self, before: EntityState, version: int) -> None:
+        """Raises Erased for what was stored of an entity before it was erased; one that came later is another."""
+        if before.entity is None and is_erased(before.record) and self._version <= version:
+            raise Erased(
+                "this entity was erased, and what was stored of it before is not restored",
+                key=self._catalog.name_of(self.key),
+            )
 
     def _is_stored(self, seen: Root) -> bool:
         """Whether the row has this own version, or a later one, which only programs give once they write here."""
@@ -117,14 +129,14 @@ class RestoreEntity(Save):
         kept = self._version if is_next else version
         return kept, self._version if self._always or max(seen.own, 1) <= self._version <= kept else kept
 
-    def _delete(self, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
+    def _delete(self, attempt: CommitAttempt, sources: CommittedRows, *, erases: bool) -> Decision:
         """Stores a tombstone: the entity waited to be deleted with a source when it was dumped."""
         inputs = FillInputs(attempt.before, SourceCache(self._catalog, sources))
         entity = self._entity_type.with_totals(self.key, self._entity, attempt.before.entity, sources.groups)
         filled = self._entity_type.fill(self.key, entity, self._refs, inputs)
         whole = replace(attempt.before, entity=filled.entity)
         self.written.version = attempt.version
-        return deletion(self._catalog, self.key, replace(attempt, before=whole), sources)
+        return deletion(self._catalog, self.key, replace(attempt, before=whole), sources, erases=erases)
 
     def _with_copies(self, before: EntityState, sources: CommittedRows) -> EntityState:
         """The state before, as if it already had the dumped copies of sources that are not in the store."""
@@ -132,9 +144,17 @@ class RestoreEntity(Save):
         rows = SourceCache(self._catalog, sources)
         references = {each.name: each for each in self._entity_type.references}
         known = {name: getattr(before.entity, name, None) for name in references}
+        hidden = dict(hidden)
         for name in self._copies.fields:
-            if any(references[name].narrowed(rows[key]).entity is None for key in self._refs.get(name, ())):
+            each = references[name]
+            sources_of = [each.narrowed(rows[key]) for key in self._refs.get(name, ())]
+            if any(source.entity is None for source in sources_of):
                 known[name] = getattr(entity, name, None)
+            erased = next((source for source in sources_of if source.erased), None)
+            if erased is not None:  # the dump has what it was
+                held = known[name]
+                known[name] = each.updated_copy(held, erased) if isinstance(held, Copy) else held
+                hidden |= each.hidden_values(erased, {})
         return replace(before, entity=SimpleNamespace(**known), used={**before.used, **hidden})
 
 

@@ -44,6 +44,7 @@ PROBLEM_TYPES: Final[dict[type[OnereadError], ProblemType]] = {
     errors.InvalidCursor: ProblemType(400, "Invalid cursor"),
     errors.Expired: ProblemType(410, "The cursor is too old"),
     errors.NotFound: ProblemType(404, "Not found"),
+    errors.Erased: ProblemType(409, "The entity was erased"),
     errors.AlreadyExists: ProblemType(409, "Already exists"),
     errors.StillReferenced: ProblemType(409, "The entity is still referenced"),
     errors.Conflict: ProblemType(409, "The resource was changed concurrently"),

@@ -21,6 +21,7 @@ from oneread.database._sync.attempts import Attempts
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.changes import ChangeVerbs
 from oneread.database._sync.counter_verbs import CounterVerbs
+from oneread.database._sync.erasing import ErasureVerbs
 from oneread.database._sync.feeds import FeedVerbs
 from oneread.database._sync.files import FileVerbs
 from oneread.database._sync.heat import HeatVerbs
@@ -107,6 +108,7 @@ class Database(
     KeyReads,
     ChangeVerbs,
     CounterVerbs,
+    ErasureVerbs,
     FeedVerbs,
     FileVerbs,
     HeatVerbs,
