@@ -5,6 +5,7 @@ import pytest
 from oneread import connect
 from oneread.cli.loading import Loaded
 from oneread.database.erasures import Erasing, Erasure
+from oneread.database.proof import LeftBytes
 from tests.cli import notes
 from tests.unit.database import test_erasing as erasing
 
@@ -50,6 +51,28 @@ def test_a_load_of_an_older_dump_counts_it(oneread, dump):
     assert oneread("get", "Person", "1").code == 1
 
 
+def test_a_proof_finds_what_is_left(oneread, dump):
+    name = "Ada"
+    found = oneread("erase", "--proof", name, "--in", dump, "--json")
+    assert found.code == 1
+    places = {(each.where, each.what) for each in found.document(list[LeftBytes])}
+    assert {("roots", "Person"), (str(dump), "")} <= places
+    assert oneread("erase", "Person", "1", "--yes").code == 0
+    rest = {(each.where, each.what) for each in oneread("erase", "--proof", name, "--json").document(list[LeftBytes])}
+    assert ("roots", "Person") not in rest
+    assert oneread("erase", "--proof", "what never was stored").out == "nothing is left\n"
+
+
+def test_a_scrub_leaves_nothing_in_the_file(oneread, kind_of_store):
+    assert oneread("erase", "Person", "1", "--yes").code == 0
+    ran = oneread("scrub")
+    if kind_of_store == "lmdb":
+        assert (ran.code, "entries written again" in ran.out) == (0, True)
+        assert oneread("erase", "--proof", "Ada").out == "nothing is left\n"
+    else:
+        assert (ran.code, "not one file of this machine" in ran.err) == (3, True)
+
+
 def test_holders_that_cannot_follow_are_code_1(bare, new_url):
     url = new_url()
     where = ("--schema", "tests.unit.database.test_erasing:STRICT", "--db", url)
@@ -67,11 +90,24 @@ def test_holders_that_cannot_follow_are_code_1(bare, new_url):
         ((), "name the entity"),
         (("Person",), "name the entity"),
         (("Person", "1", "--receipts"), "--receipts lists all"),
+        (("Person", "1", "--proof", "Ada"), "--proof stands alone"),
+        (("--proof", "a"), "at least 3"),
+        (("--in", "x"), "--proof stands alone"),
         (("Person", "1"), "give --yes as well"),
         (("Persons", "1", "--yes"), "Persons"),
         (("Person", "1", "2", "--yes"), "key"),
     ],
-    ids=["nothing", "no key", "receipts of one", "without a terminal", "an unknown model", "a key of other parts"],
+    ids=[
+        "nothing",
+        "no key",
+        "receipts of one",
+        "a proof of one",
+        "a short text",
+        "a file without a text",
+        "without a terminal",
+        "an unknown model",
+        "a key of other parts",
+    ],
 )
 def test_what_is_wrong_use(oneread, arguments, said):
     ran = oneread("erase", *arguments)

@@ -170,7 +170,7 @@ def test_blank_lines_are_skipped_and_refusals_name_the_field(bare, tmp_path, new
         assert f"field='{field}'" in each.reason
     Path(f"{path}.rejects").unlink()
     again = bare("load", path, *options[:-1], "--json")
-    assert msgspec.json.decode(again.out) == {"stored": 2, "refused": 4, "resumed": 0}
+    assert msgspec.json.decode(again.out) == {"stored": 2, "refused": 4, "resumed": 0, "erased": 0}
     Path(f"{path}.rejects").unlink()
     resumed = bare("load", path, *options[:-1], "--resume", "--json")
     assert msgspec.json.decode(resumed.out)["resumed"] == 9

@@ -5,7 +5,7 @@ See docs/how-to/erase-a-person.md.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,6 +21,7 @@ from oneread.cli.options import (
     writing,
 )
 from oneread.cli.output import Output, counted
+from oneread.database._sync.database import Database
 from oneread.database.erasures import Erasing, Erasure, KeptBytes
 from oneread.database.record_texts import key_text
 from oneread.database.typed_keys import key_parts, whole_key
@@ -32,6 +33,12 @@ ErasedModelArgument = Annotated[
 ErasedKeyArgument = Annotated[list[str], typer.Argument(metavar="KEY", help="The parts of its key.")]
 PlanOption = Annotated[bool, typer.Option("--plan", help="Say what would be done, and change nothing.")]
 ReceiptsOption = Annotated[bool, typer.Option("--receipts", help="List the receipts of what was erased.")]
+ProofOption = Annotated[
+    list[str], typer.Option("--proof", metavar="TEXT", help="Look for this text in all rows and files. Repeatable.")
+]
+InOption = Annotated[
+    list[str], typer.Option("--in", metavar="FILE", help="With --proof: look in this file too, as a dump. Repeatable.")
+]
 EraseYesOption = Annotated[bool, typer.Option("--yes", help="Erase without asking.")]
 
 
@@ -43,6 +50,8 @@ def command(
     *,
     plan: PlanOption = False,
     receipts: ReceiptsOption = False,
+    proof: ProofOption = [],  # noqa: B006 - typer makes a list of its own
+    files: InOption = [],  # noqa: B006 - typer makes a list of its own
     yes: EraseYesOption = False,
 ) -> None:
     """Erases one entity: it is deleted without last values, and all copies of it are cleared.
@@ -50,11 +59,17 @@ def command(
     Whatever refers to it: copies become None or an empty value, holders with on_delete="delete" are erased with it, and
     so are the children of its entity group. A load of an older dump leaves it out from then on. It asks before, without
     a terminal --yes is needed, and there is no way back. Interrupted, it is continued by the same command; exit code 1
-    while holders could not follow. What keeps bytes until when is shown last.
+    while holders could not follow. What keeps bytes until when is shown last. --proof looks for texts in all rows, in
+    the store's file and in those of --in, and ends with 1 where some are left.
 
     Example: oneread erase Customer 12347 --plan --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = given.output
+    if proof or files:
+        if model or plan or receipts or not proof:
+            raise UsageError("--proof stands alone, with --in FILE: give texts of what was erased")
+        _prove(given, output, [each.encode() for each in proof], files)
+        return
     if receipts:
         if model or plan:
             raise UsageError("--receipts lists all: leave the model and --plan out")
@@ -65,14 +80,23 @@ def command(
     (cls,) = find_declared(given.schema, [model])
     if plan:
         with reading(given.db, given.schema) as database:
-            planned = database.plan_erasure(cls, *whole_key(cls, key_parts(database.operations.catalog, cls), key))
+            planned = database.plan_erasure(cls, *_key(database, cls, key))
         output.document(planned)
         if not output.as_json:
             _show_plan(output, planned)
         return
+    _erase(given, cls, key, yes=yes)
+
+
+def _key(database: Database, cls: type, words: list[str]) -> tuple[Any, ...]:
+    return whole_key(cls, key_parts(database.operations.catalog, cls), words)
+
+
+def _erase(given: Invocation, cls: type, key: list[str], *, yes: bool) -> None:
+    output = given.output
     check_can_ask(output, "erase", yes=yes)
     with writing(given.db, given.schema, evolve=False) as database:
-        parts = whole_key(cls, key_parts(database.operations.catalog, cls), key)
+        parts = _key(database, cls, key)
         if not yes:
             _show_plan(output, database.plan_erasure(cls, *parts))
         if not is_agreed(yes=yes):
@@ -84,6 +108,17 @@ def command(
         _show(output, done)
     if done.done is None:
         raise typer.Exit(FOUND)
+
+
+def _prove(given: Invocation, output: Output, wanted: list[bytes], files: list[str]) -> None:
+    with reading(given.db, given.schema) as database:
+        found = database.left_bytes(*wanted, files=files)
+    output.document(found)
+    if not found:
+        output.text("nothing is left")
+        return
+    output.table(["in", "of", "rows, or times in a file"], [[each.where, each.what, each.rows] for each in found])
+    raise typer.Exit(FOUND)
 
 
 def _list(given: Invocation, output: Output) -> None:

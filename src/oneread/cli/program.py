@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "repair": CommandEntry("Keep it right", "repair what verify finds, on the live store"),
     "sweep": CommandEntry("Keep it right", "delete what has expired"),
     "erase": CommandEntry("Keep it right", "erase an entity with all copies of it"),
+    "scrub": CommandEntry("Keep it right", "overwrite in the file what was removed"),
     "migrate": CommandEntry("Change the schema", "plan, apply or roll back a changed schema"),
     "backfill": CommandEntry("Change the schema", "build the views that were added or changed"),
     "explain": CommandEntry("Know the costs", "show what a call would ask of the store"),

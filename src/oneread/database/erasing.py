@@ -125,7 +125,7 @@ class EntityErasure:
         if not self._capabilities.persistent:
             return
         if self._operations.spans_rows:
-            yield KeptBytes("pages that the file has freed, until `oneread compact`")
+            yield KeptBytes("pages that the file has freed, until `oneread scrub`")
             return
         grace = self._operations.grace
         if grace is None:

@@ -254,6 +254,35 @@ class Copyable(Protocol):
         ...
 
 
+class ScrubbedFile(msgspec.Struct, frozen=True):
+    """What was scrubbed.
+
+    Arguments:
+        entries: entries that were written again, each twice.
+        pages: free pages that were overwritten, and those by which the file grew meanwhile.
+    """
+
+    entries: int
+    pages: int
+
+
+@runtime_checkable
+class Scrubbable(Protocol):
+    """An engine whose store is one file, in which removed bytes stay until it is scrubbed."""
+
+    def scrub(self, progress: Callable[[int], object], wait: float) -> ScrubbedFile:
+        """Overwrites whatever was removed, of every tenant, while others read and write.
+
+        Calls `progress` with the entries written so far. Raises Unavailable where readers of before have not ended
+        within so many seconds.
+        """
+        ...
+
+    def data_file(self) -> str:
+        """The path of the file."""
+        ...
+
+
 class TableSize(msgspec.Struct, frozen=True):
     """The rows of one table and the bytes they take, indexes of the engine included."""
 

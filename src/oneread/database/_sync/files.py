@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from oneread.database.operations import Operations
+from oneread.database.proof import LeftBytes, check_needles, left_in_file, left_in_rows
 from oneread.errors import InvalidUrl, Unsupported, UsageError
 from oneread.plans.arguments import check_function
 from oneread.plans.in_time import in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter, no_progress
 from oneread.plans.trace import Observer, Trace
-from oneread.store.engine import Copyable
+from oneread.store.engine import Copyable, Scrubbable, ScrubbedFile
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
 from oneread.transfer.without_personal import CsvDumpWithoutPersonal, DumpWithoutPersonal
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
 
 R = TypeVar("R")
+
+SCRUB_WAIT = 60.0
+"""Seconds for which a scrub waits for readers of before."""
 
 
 def is_wanted(without_personal: bool) -> bool:  # noqa: FBT001 - checked here
@@ -137,3 +141,55 @@ class FileVerbs:
             progress(Progress("copying, bytes", size))
 
         return engine.copy_to(target, report, compact=compact)
+
+    def scrub(self, *, wait: float = SCRUB_WAIT, progress: Reporter = no_progress) -> ScrubbedFile:
+        """Overwrites in the store's file whatever was removed from it, while programs read and write.
+
+        LMDB keeps the bytes of what was removed in freed pages, and between the entries of others, until they are used
+        again. Writes all entries of the file again, every tenant's, some thousand in a transaction, and overwrites all
+        free pages; the file may grow, and does not shrink. Interrupted, it is done again from the beginning.
+
+        Arguments:
+            wait: seconds until readers of before have ended, which hold pages.
+            progress: called after each transaction with the entries written, of twice as many.
+
+        Raises:
+            Unsupported: the store is not one file of this machine; its servers compact theirs.
+            Unavailable: readers of before have not ended; the error names their processes.
+            LimitExceeded: the disk or the map is full.
+        """
+        engine = self._driver.engine
+        if not isinstance(engine, Scrubbable):
+            raise Unsupported("this store is not one file of this machine, which could be scrubbed")
+        if type(wait) not in (int, float) or not wait >= 0:
+            raise UsageError("wait: expected seconds, 0 or more", given=wait)
+        check_function("progress", progress)
+
+        def report(entries: int) -> None:
+            progress(Progress("scrubbing, entries", entries))
+
+        return engine.scrub(report, wait)
+
+    def left_bytes(self, *wanted: bytes, files: Sequence[str] = ()) -> list[LeftBytes]:
+        """Where these bytes are left: in rows, also removed ones that are not purged, in the store's file, in dumps.
+
+        Costs a read of all rows and of the files. In LMDB's file it finds freed pages, too, until a `scrub`.
+
+        Arguments:
+            *wanted: bytes of values that were erased, at least 3 each.
+            files: further files, such as dumps; unpacked where they are compressed.
+
+        Raises:
+            InvalidQuery: there is nothing to look for, or it is too short.
+            UsageError: a file cannot be read.
+        """
+        needles = check_needles(wanted)
+        engine = self._driver.engine
+        found = self._run(left_in_rows(self.operations.catalog, needles))
+        own = [engine.data_file()] if isinstance(engine, Scrubbable) else []
+        for path in [*own, *files]:
+            try:
+                found += left_in_file(path, needles)
+            except OSError as error:
+                raise UsageError("this file cannot be read", path=path, reason=str(error)) from error
+        return found

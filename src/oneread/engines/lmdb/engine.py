@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from time import monotonic
 from typing import Any, Final, TypeVar, Unpack
 
@@ -19,15 +20,17 @@ from oneread.engines import embedded
 from oneread.engines.lmdb import environment as environments
 from oneread.engines.lmdb import options, transaction
 from oneread.engines.lmdb.backup import copy_store
+from oneread.engines.lmdb.disk import DATA
 from oneread.engines.lmdb.environment import Environment, Settings
 from oneread.engines.lmdb.options import LmdbOptions
 from oneread.engines.lmdb.row_format import decode_cell
+from oneread.engines.lmdb.scrub import Scrubbing
 from oneread.engines.lmdb.statistics import measure
 from oneread.engines.lmdb.transaction import Attempt, Database, JobWork, Tables, first_under
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Closed, OnereadError, Unsupported
-from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, Statistics
+from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, ScrubbedFile, Statistics
 from oneread.store.requests import Found, Read, Replace, Request, Scan
 from oneread.store.rows import Families, Row, RowRange, Table
 from oneread.store.uninterrupted import run_uninterrupted
@@ -164,6 +167,22 @@ class LmdbEngine:
             return copy_store(environment, self._path, target, progress, compact=compact)
         finally:
             run_uninterrupted(lambda: environments.release(environment, visit, self._timeout))
+
+    def scrub(self, progress: Callable[[int], object], wait: float) -> ScrubbedFile:
+        visit = _Visit()
+        environment = run_uninterrupted(
+            lambda: environments.acquire(self._path, self._settings, visit, self._timeout),
+        )
+        try:
+            self._check_open()
+            return Scrubbing(environment, self._timeout, progress).run(wait)
+        except (lmdb.Error, OSError) as failure:
+            raise translate(failure, self._path) from failure
+        finally:
+            run_uninterrupted(lambda: environments.release(environment, visit, self._timeout))
+
+    def data_file(self) -> str:
+        return str(Path(self._path, DATA))
 
     def statistics(self) -> Statistics:
         environment, tables = self._opened()

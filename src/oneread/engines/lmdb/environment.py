@@ -15,13 +15,14 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import lmdb
 import msgspec
 
+from oneread.engines.embedded import READ_ONLY
 from oneread.engines.lmdb import files
 from oneread.engines.lmdb.data_file import check_data_file
 from oneread.engines.lmdb.disk import DATA, Disk
@@ -33,6 +34,8 @@ from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
 from oneread.errors import Corrupt, InvalidUrl, StoreReplaced, Unavailable, Unsupported
 from oneread.store.rows import TABLES, Table
+
+T = TypeVar("T")
 
 FORMAT: Final = 3
 _FORMAT_NAME: Final = b"oneread lmdb "
@@ -118,6 +121,23 @@ class Environment:
 
         tables: Tables = self.writer.alone(make_tables, timeout)
         return tables
+
+    def write_alone(self, work: Callable[[lmdb.Transaction[bytes]], T], timeout: float) -> T:
+        """Runs a function in a transaction of its own, while no job of any process runs.
+
+        Raises:
+            Unsupported: the store was opened for reading.
+        """
+        if self.writer is None:
+            raise Unsupported(READ_ONLY, path=self.path)
+
+        def run() -> T:
+            self.files.check()
+            with self._writing() as transaction:
+                return work(transaction)
+
+        found: T = self.writer.alone(run, timeout)
+        return found
 
     def close(self, timeout: float) -> None:
         """Waits for the queued transactions and closes everything."""
