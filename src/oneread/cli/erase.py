@@ -88,11 +88,11 @@ def command(
     _erase(given, cls, key, yes=yes)
 
 
-def _key(database: Database, cls: type, words: list[str]) -> tuple[Any, ...]:
+def _key(database: Database, cls: Any, words: list[str]) -> tuple[Any, ...]:
     return whole_key(cls, key_parts(database.operations.catalog, cls), words)
 
 
-def _erase(given: Invocation, cls: type, key: list[str], *, yes: bool) -> None:
+def _erase(given: Invocation, cls: Any, key: list[str], *, yes: bool) -> None:
     output = given.output
     check_can_ask(output, "erase", yes=yes)
     with writing(given.db, given.schema, evolve=False) as database:
