@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from oneread.database.operations import Operations
 from oneread.database.proof import LeftBytes, check_needles, left_in_file, left_in_rows
@@ -26,6 +26,7 @@ R = TypeVar("R")
 
 SCRUB_WAIT = 60.0
 """Seconds for which a scrub waits for readers of before."""
+_LONGEST_WAIT: Final = 86_400
 
 
 def is_wanted(without_personal: bool) -> bool:  # noqa: FBT001 - checked here
@@ -150,7 +151,7 @@ class FileVerbs:
         free pages; the file may grow, and does not shrink. Interrupted, it is done again from the beginning.
 
         Arguments:
-            wait: seconds until readers of before have ended, which hold pages.
+            wait: seconds until readers of before have ended, which hold pages; a day at most.
             progress: called after each transaction with the entries written, of twice as many.
 
         Raises:
@@ -161,8 +162,8 @@ class FileVerbs:
         engine = self._driver.engine
         if not isinstance(engine, Scrubbable):
             raise Unsupported("this store is not one file of this machine, which could be scrubbed")
-        if type(wait) not in (int, float) or not wait >= 0:
-            raise UsageError("wait: expected seconds, 0 or more", given=wait)
+        if type(wait) not in (int, float) or not 0 <= wait <= _LONGEST_WAIT:
+            raise UsageError("wait: expected seconds, 0 to a day", given=wait)
         check_function("progress", progress)
 
         def report(entries: int) -> None:
