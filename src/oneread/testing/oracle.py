@@ -45,7 +45,6 @@ from oneread.testing.naive_entities import (
     has_ended,
     numbered_part,
     owners_of,
-    parts_in,
     place_name,
     place_of,
     place_order,
