@@ -243,11 +243,6 @@ def finish(simulation, story):
 
 SWAPS = "    if not (yield from self.journal.swap_root(seen, cells, commit)):\n"
 PUTS_JOBS = "    if intents.jobs:\n        yield from surely(Mutate('system', job_puts(intents.jobs, root.version)))\n"
-TAKES = "    won = yield from Together("
-ASKS_BEFORE = (
-    "    rows = yield from Read('system', [done_key(token_of(key)) for key, _row in found], 'dm')\n"
-    "    asked = {key: row for (key, _row), row in zip(found, rows)}\n"
-)
 
 
 def jobs_are_put_by_the_writer_alone(patch):
@@ -283,32 +278,6 @@ def that_a_job_is_done_is_not_said(patch):
 
 def that_a_job_is_done_is_not_asked(patch):
     edit(patch, JobQueue, "_take", ("if self._comes_late else []", "if False else []"))
-
-
-def that_a_job_is_done_is_asked_before_its_lease(patch):
-    edit(
-        patch,
-        JobQueue,
-        "_take",
-        (
-            TAKES,
-            ASKS_BEFORE + TAKES,
-        ),
-        ("done = [row is not None for row in rows[len(keys) :]]", "done = [asked[key] is not None for key in keys]"),
-    )
-
-
-def a_job_goes_before_it_is_said_to_be_done(patch):
-    edit(
-        patch,
-        JobQueue,
-        "_finish",
-        ("    yield from self._note_done([each.token for each in jobs])\n", ""),
-        (
-            "for each in jobs])",
-            "for each in jobs])\n    yield from self._note_done([each.token for each in jobs])",
-        ),
-    )
 
 
 def a_job_that_failed_goes_before_it_is_put_again(patch):
@@ -363,8 +332,6 @@ BY_SEED = {
     jobs_are_put_before_the_commit_point: 0,
     that_a_job_is_done_is_not_said: 6,
     that_a_job_is_done_is_not_asked: 6,
-    that_a_job_is_done_is_asked_before_its_lease: 139,
-    a_job_goes_before_it_is_said_to_be_done: 62,
     a_job_that_failed_goes_before_it_is_put_again: 6,
     a_worker_takes_what_another_one_has: 2,
     leases_are_not_renewed: 3,
