@@ -42,7 +42,7 @@ from oneread.store.requests import Read
 
 _RAW: Final = 4_096
 """Bytes of a raw cell that are shown."""
-_Columns: TypeAlias = tuple[list[PageBlock], list[PageBlock]]
+_PlaceColumns: TypeAlias = tuple[list[PageBlock], list[PageBlock]]
 _MANY: Final = 1_000
 """Rows that a change writes here, from which on it is said in another tone."""
 
@@ -69,7 +69,7 @@ async def show_entity(ask: PageRequest) -> ConsolePage:
 
 async def _entity(
     ask: PageRequest, cls: type[Model[Any]], key: tuple[Any, ...], words: list[str]
-) -> tuple[_Columns, str]:
+) -> tuple[_PlaceColumns, str]:
     """The two columns, and their bound: fields, versions and the row; and where it is shown."""
     checks = bool(ask.one("check"))
     try:
@@ -96,7 +96,7 @@ async def _entity(
 
 async def _deleted(
     ask: PageRequest, cls: type[Model[Any]], key: tuple[Any, ...], words: list[str], found: EntityPlaces
-) -> _Columns:
+) -> _PlaceColumns:
     """The two columns of a deleted entity: that it was, its last values and its row; and what it left."""
     has = await look_into_lists(ask, cls, key)
     blocks = [*deleted_facts(found), *last_values(ask, found)]
