@@ -36,8 +36,7 @@ def files(seed: int, questions: int) -> dict[str, list[Row]]:
         "higgs-activity_time": _interactions(chance, lines),
         "weblog": _requests(chance, lines),
         "rejects": [{"line": REJECTS[number % len(REJECTS)]} for number in range(lines // 50 + 1)],
-        **_nashville(chance, questions),
-        **_rladies(chance, questions),
+        **networks(chance, questions),
     }
 
 
@@ -102,6 +101,11 @@ def _favoured(chance: Random, among: Sequence[int]) -> int:
 # --- Two networks of groups, which number their members alike and have one group in common --------------------------
 
 
+def networks(chance: Random, questions: int) -> dict[str, list[Row]]:
+    """The rows of both."""
+    return {**_nashville(chance, questions), **_rladies(chance, questions)}
+
+
 def _nashville(chance: Random, questions: int) -> dict[str, list[Row]]:
     """Some members have no row of their own, several events are at one time, and one is of a group that is gone."""
     groups, people = range(1, questions // 4 + 4), range(1, questions * PEOPLE)
@@ -124,13 +128,16 @@ def _nashville(chance: Random, questions: int) -> dict[str, list[Row]]:
             for each in groups
         ],
         "meta-members": [{"member_id": str(each)} for each in people if each % 9],
-        "member-to-group-edges": [{"member_id": str(person), "group_id": str(group)} for person, group in pairs],
+        "member-to-group-edges": [
+            {"member_id": str(person), "group_id": str(group), "weight": str(1 + (person + group) % 3)}
+            for person, group in pairs
+        ],
         "meta-events": events,
     }
 
 
 def _rladies(chance: Random, questions: int) -> dict[str, list[Row]]:
-    """An RSVP names its group, and one names a group that is gone."""
+    """An RSVP names its group and an event of it, and one names a group that is gone."""
     groups, people = range(3, questions // 8 + 6), range(1, questions * PEOPLE // 3)
     began = int(BEGINS.timestamp()) * 1_000
     answers = [
@@ -142,18 +149,25 @@ def _rladies(chance: Random, questions: int) -> dict[str, list[Row]]:
         for _ in range(questions * PEOPLE)
     ]
     answers[-1]["group.name"] = "R-Ladies Nowhere"
+    events = [
+        {
+            "id": str(number),
+            "group.id": str(_favoured(chance, groups)),
+            "name": chance.choice(TITLES),
+            "created": str(began + chance.randrange(10**9)),
+            "rsvp_limit": ("", "NA", "3", "5")[number % 4],
+        }
+        for number in range(questions)
+    ]
+    for number, event in enumerate(events):
+        event["time"] = str(int(event["created"]) + (1 + number % 40) * 86_400_000)
+    for number, answer in enumerate(answers):
+        of_group = [each["id"] for each in events if answer["group.name"] == f"R-Ladies {each['group.id']}"]
+        answer["event.id"] = of_group[number % len(of_group)] if of_group else "gone"
     return {
         "rladies_meetup_groups": [
             {"id": str(each), "name": f"R-Ladies {each}", "category.name": "Tech"} for each in groups
         ],
-        "rladies_meetup_events_past": [
-            {
-                "id": str(number),
-                "group.id": str(_favoured(chance, groups)),
-                "name": chance.choice(TITLES),
-                "created": str(began + chance.randrange(10**9)),
-            }
-            for number in range(questions)
-        ],
+        "rladies_meetup_events_past": events,
         "rladies_member_rsvps": answers,
     }

@@ -49,7 +49,7 @@ def homes(data: Data) -> Iterator[Home]:
     joined: dict[str, list[str]] = defaultdict(list)
     for event in meetups.events:
         published[event.group].append((event.at, event.key, names[event.group], event.title, None))
-    for member, group, since in meetups.memberships:
+    for member, group, since, _weight in meetups.memberships:
         joined[member].append(group)
         if since is not None:
             published[group].append((since, f"{member} in {group}", names[group], JOINED, member))
@@ -62,7 +62,7 @@ def joins(data: Data) -> Iterator[Joined]:
     """One line for each group of a member and each day on which its members joined, of all members of the store."""
     days: dict[tuple[str, date], list[tuple[datetime, str]]] = defaultdict(list)
     groups: dict[str, list[str]] = defaultdict(list)
-    for member, group, since in data.meetups.memberships:
+    for member, group, since, _weight in data.meetups.memberships:
         groups[member].append(group)
         if since is not None:
             days[group, since.date()].append((since, member))

@@ -1,7 +1,7 @@
-"""The records of two networks of groups: who is in which, and what the groups have published.
+"""The records of two networks of groups: who is in which, what the groups have published, and who came.
 
 Both number their members from the same source, and one group is in both: keys begin with the network. Nothing here
-imports oneread, as in `source`.
+imports oneread, as in `source`; `examples.events` reads them, too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ NASHVILLE, RLADIES = "nashville", "rladies"
 FILES = {
     "meta-groups": ("meetup-nashville", ("group_id", "group_name", "category_name")),
     "meta-members": ("meetup-nashville", ("member_id",)),
-    "member-to-group-edges": ("meetup-nashville", ("member_id", "group_id")),
+    "member-to-group-edges": ("meetup-nashville", ("member_id", "group_id", "weight")),
     "meta-events": ("meetup-nashville", ("event_id", "group_id", "name", "time")),
     "rladies_meetup_groups": ("meetup-rladies", ("id", "name", "category.name")),
-    "rladies_meetup_events_past": ("meetup-rladies", ("id", "group.id", "name", "created")),
-    "rladies_member_rsvps": ("meetup-rladies", ("member.id", "created", "group.name")),
+    "rladies_meetup_events_past": ("meetup-rladies", ("id", "group.id", "name", "created", "time", "rsvp_limit")),
+    "rladies_member_rsvps": ("meetup-rladies", ("member.id", "created", "group.name", "event.id")),
 }
 """The folder of each file, and what is read of it; its other columns are left alone."""
 
@@ -40,20 +40,40 @@ class Group(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """A member of a group; `since` is where the data say it."""
+    """A member of a group; `since` is where the data say it.
+
+    Arguments:
+        weight: how many events of the group the member said to come to, where the data say no more than that.
+    """
 
     member: str
     group: str
     since: datetime | None
+    weight: int = 0
 
 
 class Event(NamedTuple):
-    """An event; `at` is when it was announced, and where the data do not say it, when it began."""
+    """An event; `at` is when it was announced, and where the data do not say it, when it began.
+
+    Arguments:
+        starts_at: when it began, where the data say both.
+        places: how many can come; None for all who want.
+    """
 
     key: str
     group: str
     at: datetime
     title: str
+    starts_at: datetime | None = None
+    places: int | None = None
+
+
+class Rsvp(NamedTuple):
+    """A member who said to come to an event, and when."""
+
+    member: str
+    event: str
+    at: datetime
 
 
 class Meetups(NamedTuple):
@@ -62,12 +82,14 @@ class Meetups(NamedTuple):
     Arguments:
         members: of both networks, in the order of their keys.
         memberships: in the order of members and groups, each once.
+        rsvps: of the network whose data have them, to events that may be gone, in the order of the file.
     """
 
     groups: list[Group]
     members: list[str]
     memberships: list[Membership]
     events: list[Event]
+    rsvps: list[Rsvp]
 
 
 def read(files: Files, misfits: Misfits) -> Meetups:
@@ -91,16 +113,18 @@ def read(files: Files, misfits: Misfits) -> Meetups:
         if member not in listed:
             listed.add(member)
             misfits.add(UNLISTED, member)
-    for where, rsvp in _parsed_at(files["rladies_member_rsvps"](), _rsvp, misfits):
-        group = named.get(rsvp.group)
+    rsvps = list[Rsvp]()
+    for where, (rsvp, name) in _parsed_at(files["rladies_member_rsvps"](), _rsvp, misfits):
+        group = named.get(name)
         if group is None:
             misfits.add(GROUPLESS, where)
             continue
-        first = memberships.setdefault((rsvp.member, group), rsvp._replace(group=group))
-        if first.since is not None and rsvp.since is not None and rsvp.since < first.since:
-            memberships[rsvp.member, group] = first._replace(since=rsvp.since)
+        first = memberships.setdefault((rsvp.member, group), Membership(rsvp.member, group, rsvp.at))
+        if first.since is not None and rsvp.at < first.since:
+            memberships[rsvp.member, group] = first._replace(since=rsvp.at)
         listed.add(rsvp.member)
-    return Meetups(groups, sorted(listed), [memberships[key] for key in sorted(memberships)], events)
+        rsvps.append(rsvp)
+    return Meetups(groups, sorted(listed), [memberships[key] for key in sorted(memberships)], events, rsvps)
 
 
 def _parsed(rows: Iterable[Located], parse: Callable[[Row], T], misfits: Misfits) -> Iterator[T]:
@@ -143,7 +167,7 @@ def _nashville_event(row: Row) -> Event:
 
 
 def _edge(row: Row) -> Membership:
-    return Membership(_nashville_member(row), f"{NASHVILLE}:{int(row['group_id'])}", None)
+    return Membership(_nashville_member(row), f"{NASHVILLE}:{int(row['group_id'])}", None, int(row["weight"]))
 
 
 def _rladies_group(row: Row) -> Group:
@@ -152,12 +176,14 @@ def _rladies_group(row: Row) -> Group:
 
 def _rladies_event(row: Row) -> Event:
     key, group = f"{RLADIES}:{row['id']}", f"{RLADIES}:{int(row['group.id'])}"
-    return Event(key, group, _instant(row["created"]), _title(row["name"]))
+    places = None if row["rsvp_limit"] in ("", "NA") else int(row["rsvp_limit"])
+    return Event(key, group, _instant(row["created"]), _title(row["name"]), _instant(row["time"]), places)
 
 
-def _rsvp(row: Row) -> Membership:
-    """The group is named, and found by its name."""
-    return Membership(f"{RLADIES}:{int(row['member.id'])}", row["group.name"], _instant(row["created"]))
+def _rsvp(row: Row) -> tuple[Rsvp, str]:
+    """And the name of the group, by which it is found."""
+    member, event = f"{RLADIES}:{int(row['member.id'])}", f"{RLADIES}:{row['event.id']}"
+    return Rsvp(member, event, _instant(row["created"])), row["group.name"]
 
 
 def _instant(milliseconds: str) -> datetime:

@@ -5,7 +5,7 @@ Nothing here imports oneread: `check` counts again from these records, and must 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from examples.community import generator, meetups
 from examples.qa import source as site
-from examples.records import Misfits, Row, rows_of
-from examples.shop.mistakes import Mistake
+from examples.records import Misfits, Rows, located, numbered
 
 FILES = {
     "topics": ("zulip-lean", ("topic_id", "stream", "topic")),
@@ -34,9 +33,6 @@ LONGEST = 150
 UNSIGNED = "comments without a member"
 
 Size: TypeAlias = Literal["minute", "hour", "day"]
-
-Rows = Callable[[], Iterable[tuple[str, Row]]]
-"""The rows of a file from its beginning, each with the words by which a person finds it."""
 
 
 class Topic(NamedTuple):
@@ -127,9 +123,9 @@ def read(data: str) -> Data:
     posts = site.read(data)
     if data.partition(":")[0] == site.GENERATED:
         made = generator.files(*site.how_generated(data))
-        files: dict[str, Rows] = {name: _numbered(name, made[name]) for name in FILES}
+        files: dict[str, Rows] = {name: numbered(name, made[name]) for name in FILES}
     else:
-        files = {name: _located(Path(data), name) for name in FILES}
+        files = {name: located(Path(data), folder, name, columns) for name, (folder, columns) in FILES.items()}
     misfits = posts.misfits
     topics = [Topic(int(row["topic_id"]), row["stream"], row["topic"]) for _, row in files["topics"]()]
     threads = {each.number for each in topics}
@@ -162,18 +158,6 @@ def read(data: str) -> Data:
         meetups=meetups.read(files, misfits),
         misfits=misfits,
     )
-
-
-def _numbered(name: str, rows: list[Row]) -> Rows:
-    return lambda: ((f"{name} row {at}", row) for at, row in enumerate(rows, 1))
-
-
-def _located(folder: Path, name: str) -> Rows:
-    within, columns = FILES[name]
-    path = folder / within / f"{name}.csv.gz"
-    if not path.is_file():
-        raise Mistake(f"{folder} lacks {within}/{path.name}: name the folder of all data sets with --data")
-    return lambda: rows_of(path, columns)
 
 
 def _messages(rows: Rows, threads: set[int], misfits: Misfits) -> Iterator[Message]:

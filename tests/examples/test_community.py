@@ -151,20 +151,28 @@ def test_a_member_has_joined_with_the_first_answer_and_is_there_without_a_row():
     files = dict.fromkeys(meetups.FILES, rows({})) | {
         "meta-members": list, "meta-events": list, "rladies_meetup_events_past": list,
         "meta-groups": rows({"group_id": "7", "group_name": "Walks", "category_name": "Outdoors"}),
-        "member-to-group-edges": rows({"member_id": "5", "group_id": "7"}, {"member_id": "5", "group_id": "8"}),
+        "member-to-group-edges": rows(
+            {"member_id": "5", "group_id": "7", "weight": "3"}, {"member_id": "5", "group_id": "8", "weight": "1"}
+        ),
         "rladies_meetup_groups": rows({"id": "7", "name": "R-Ladies", "category.name": "Tech"}),
         "rladies_member_rsvps": rows(
-            *({"member.id": "5", "created": at, "group.name": "R-Ladies"} for at in ("3000", "1000", "2000", "x")),
-            {"member.id": "5", "created": "1", "group.name": "R-Ladies of a group that is gone"},
+            *(
+                {"member.id": "5", "created": at, "group.name": "R-Ladies", "event.id": at}
+                for at in ("3000", "1000", "2000", "x")
+            ),
+            {"member.id": "5", "created": "1", "group.name": "R-Ladies of a group that is gone", "event.id": "1"},
         ),
     }  # fmt: skip
     misfits = Misfits()
     found = meetups.read(files, misfits)
     assert found.members == ["nashville:5", "rladies:5"]
     assert found.memberships == [
-        meetups.Membership("nashville:5", "nashville:7", None),
+        meetups.Membership("nashville:5", "nashville:7", None, 3),
         meetups.Membership("rladies:5", "rladies:7", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
     ]
+    assert [(each.event, each.at.second) for each in found.rsvps] == [
+        ("rladies:3000", 3), ("rladies:1000", 1), ("rladies:2000", 2),
+    ]  # fmt: skip
     assert misfits.counts == {meetups.GROUPLESS: 2, meetups.UNLISTED: 1, meetups.UNREADABLE: 1}
 
 
@@ -373,7 +381,7 @@ def test_views_of_paths_follow_their_counters_and_nothing_else(db):
 def test_a_store_that_was_loaded_before_there_were_paths_and_groups_gets_them(tmp_path, read):
     """They are the last entities of a load; a path of a log that was counted before shows what was counted."""
     url = f"lmdb://{tmp_path}/community"
-    older = read._replace(paths=[], meetups=meetups.Meetups([], [], [], []), participations=[])
+    older = read._replace(paths=[], meetups=meetups.Meetups([], [], [], [], []), participations=[])
     load_community(f"{url}?durability=none", older)
     with stores.for_loading(url, counting.Clock()) as db:
         assert not db.page(Path).rows
