@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import quote
 from uuid import uuid4
 
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
 
 from examples.community import feeds
 from examples.community.joining import JOINED
@@ -27,22 +23,16 @@ from examples.community.schema import (
     Participation,
     Thread,
 )
+from examples.forms import action, fields_of, to_page
 from examples.pages import number_of
 from oneread import AsyncTransaction
-from oneread.errors import InvalidValue
-from oneread.web import BudgetMiddleware, database
-
-REQUESTS, ROWS = 100, 10_000
-"""What one action may ask of the store at most, the writes among them."""
-LONGEST = 20_000
-"""Bytes of a form."""
-FORM = "application/x-www-form-urlencoded"
+from oneread.web import database
 
 
 async def send_message(request: Request) -> Response:
     """A message, and that its sender takes part in the thread from now on: one commit of the thread."""
     number = number_of(request)
-    member, text = await _fields(request, "member", "text")
+    member, text = await fields_of(request, "member", "text")
     now = datetime.now(UTC)
 
     async def send(tx: AsyncTransaction) -> None:
@@ -53,13 +43,13 @@ async def send_message(request: Request) -> Response:
         await tx.save(Participation(thread=number, person=member, member=sender))
 
     await database(request).transact(send)
-    return _to(f"/threads/{number}")
+    return to_page(f"/threads/{number}")
 
 
 async def publish_event(request: Request) -> Response:
     """An event of a group, in the home page of each of its members."""
     group = request.path_params["group"]
-    member, title = await _fields(request, "member", "title")
+    member, title = await fields_of(request, "member", "title")
     event = Event(
         activity=f"event {uuid4()}",
         group=GroupName.of(group),
@@ -68,20 +58,20 @@ async def publish_event(request: Request) -> Response:
         by=Member.at(member),
     )
     await database(request).create(event)
-    return _to(f"/groups/{quote(group, safe='')}")
+    return to_page(f"/groups/{quote(group, safe='')}")
 
 
 async def join_group(request: Request) -> Response:
     """A membership, and then its notice: who joins sees at once what the group has published."""
     db, group, now = database(request), request.path_params["group"], datetime.now(UTC)
-    (member,) = await _fields(request, "member")
+    (member,) = await fields_of(request, "member")
     joined = Membership(person=member, place=group, member=Member.at(member), group=Group.at(group), joined_at=now)
     await db.create(joined)
     notice = NewMember(
         activity=f"{member} in {group}", group=GroupName.of(group), posted_at=now, title=JOINED, by=Member.at(member)
     )
     await db.create(notice)
-    return _to(f"/members/{quote(member, safe='')}")
+    return to_page(f"/members/{quote(member, safe='')}")
 
 
 async def see_notifications(request: Request) -> Response:
@@ -89,72 +79,12 @@ async def see_notifications(request: Request) -> Response:
     db, member = database(request), request.path_params["member"]
     await db.get(Member, member)
     await feeds.mark_seen(db, member)
-    return _to(f"/members/{quote(member, safe='')}/notifications")
-
-
-async def _fields(request: Request, *names: str) -> list[str]:
-    """The fields of a form, each once and no others.
-
-    Raises:
-        InvalidValue: one is not there, is there twice or is not of this form, or it is not a form or is too long.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != FORM:
-        raise InvalidValue("a form is sent as application/x-www-form-urlencoded", media_type=kind[:64])
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LONGEST:
-            raise InvalidValue("a form has at most 20,000 bytes", field="form")
-    try:
-        sent = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=len(names), errors="strict")
-    except ValueError as error:  # of more fields, too
-        raise InvalidValue("a form has its own fields alone, in UTF-8", field="form") from error
-    given = dict(sent)
-    if len(given) < len(sent) or not given.keys() <= set(names):
-        raise InvalidValue("a form has each of its own fields once", field="form")
-    found = [" ".join(given.get(name, "").split()) for name in names]
-    for name, text in zip(names, found, strict=True):
-        if not text:
-            raise InvalidValue("a form has all of its fields", field=name)
-    return found
-
-
-def _to(path: str) -> Response:
-    return RedirectResponse(path, status_code=303)
-
-
-def _is_of_this_site(request: Request) -> bool:
-    """Whether a form was sent from a page of this site, as the browser says.
-
-    Sec-Fetch-Site says it, but browsers send that to https and localhost alone, and old ones never. All send the Origin
-    of a form, or at least its Referer, from other sites too. What sends neither is a program, which no page sent here.
-    """
-    headers = request.headers
-    if "sec-fetch-site" in headers:
-        return headers["sec-fetch-site"] == "same-origin"
-    page = headers.get("origin") or headers.get("referer")
-    try:
-        return page is None or (bool(host := urlsplit(page).netloc) and host.lower() == headers.get("host", "").lower())
-    except ValueError:
-        return False
-
-
-def _action(path: str, action: Callable[[Request], Awaitable[Response]]) -> Route:
-    """A form's target, which the pages of other sites cannot use."""
-
-    async def answer(request: Request) -> Response:
-        if not _is_of_this_site(request):
-            raise HTTPException(403)
-        return await action(request)
-
-    bound = Middleware(BudgetMiddleware, requests=REQUESTS, rows=ROWS)
-    return Route(path, answer, methods=["POST"], name=action.__name__, middleware=[bound])
+    return to_page(f"/members/{quote(member, safe='')}/notifications")
 
 
 ACTIONS = [
-    _action("/threads/{number}/messages", send_message),
-    _action("/groups/{group}/events", publish_event),
-    _action("/groups/{group}/members", join_group),
-    _action(f"{MEMBER}/seen", see_notifications),
+    action("/threads/{number}/messages", send_message),
+    action("/groups/{group}/events", publish_event),
+    action("/groups/{group}/members", join_group),
+    action(f"{MEMBER}/seen", see_notifications),
 ]

@@ -10,10 +10,12 @@ import uvicorn
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
 
 from tools.browser import find_browser
 
 DESKTOP, PHONE = (1280, 900), (390, 844)
+SECONDS = 30
 VOID = {"meta", "link", "br", "img", "input"}
 
 
@@ -60,6 +62,16 @@ def resize(driver, size):
 
 def texts(driver, selector):
     return [each.text for each in driver.find_elements(By.CSS_SELECTOR, selector)]
+
+
+def shown(browser, selector):
+    """The texts that a person sees, read at one moment: elements may go while they are asked one by one."""
+    script = "return [...document.querySelectorAll(arguments[0])].filter(e => !e.hidden).map(e => e.innerText.trim())"
+    return browser.execute_script(script, selector)
+
+
+def wait_until(browser, holds):
+    WebDriverWait(browser, SECONDS, poll_frequency=0.05).until(lambda _: holds())
 
 
 class Tags(HTMLParser):

@@ -9,15 +9,13 @@ from urllib.parse import quote
 import httpx
 import pytest
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.wait import WebDriverWait
 
 from examples.community.schema import COMMUNITY, Event, Group, GroupName, Member, Membership, Participation
 from examples.community.site import application
 from oneread import connect
-from tests.examples.browsing import PHONE, resize, served
+from tests.examples.browsing import PHONE, resize, served, shown, wait_until
 
 GROUP, WRITER = "nashville:1", "lean:1"
-SECONDS = 30
 
 
 @pytest.fixture
@@ -44,18 +42,8 @@ def at(kind, key, rest=""):
     return f"/{kind}/{quote(key, safe='')}{rest}"
 
 
-def shown(browser, selector):
-    """The texts that a person sees, read at one moment: elements may go while they are asked one by one."""
-    script = "return [...document.querySelectorAll(arguments[0])].filter(e => !e.hidden).map(e => e.innerText.trim())"
-    return browser.execute_script(script, selector)
-
-
 def rows(browser):
     return [text.splitlines()[0] for text in shown(browser, "main ol > li")]
-
-
-def wait_until(browser, holds):
-    WebDriverWait(browser, SECONDS, poll_frequency=0.05).until(lambda _: holds())
 
 
 def unread(browser):
