@@ -34,8 +34,8 @@ def verbs_of(parser: argparse.ArgumentParser, store: str) -> Callable[[str, str]
 
 def add_load_and_check(
     verb: Callable[[str, str], argparse.ArgumentParser], what: str, folder: str, default: str
-) -> None:
-    """Adds the commands `load` and `check`, which take data from a folder or make it up."""
+) -> argparse.ArgumentParser:
+    """Adds the commands `load` and `check`, which take data from a folder or make it up; returns that of `check`."""
     loading = verb("load", f"load {what}; continues where an earlier load ended")
     checking = verb("check", "count every number again without the library, and verify the store")
     for each in (loading, checking):
@@ -46,6 +46,7 @@ def add_load_and_check(
     loading.add_argument(
         "--batch", type=lambda text: whole(text, 10_000), default=1_000, help="entities a commit (1000)"
     )
+    return checking
 
 
 def add_serve(verb: Callable[[str, str], argparse.ArgumentParser], what: str) -> None:

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from examples.community.schema import COMMUNITY
+from examples.events.schema import EVENTS
 from examples.qa.schema import SITE
 from examples.shop.schema import SHOP, Customer, Purchase
 from oneread import Aggregate, Copy, Index, Key, Model, Ref, Schema, by, count, counter, field, rollup, within
@@ -25,7 +26,7 @@ from tests.cli.conftest import SCHEMA
 from tests.schemas.declaring import declare
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = {"shop": SHOP, "qa": SITE, "community": COMMUNITY}
+EXAMPLES = {"shop": SHOP, "qa": SITE, "community": COMMUNITY, "events": EVENTS}
 RANDOM = [declare(random.Random(seed))[0] for seed in range(40)]
 SVG = "{http://www.w3.org/2000/svg}"
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')

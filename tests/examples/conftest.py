@@ -20,6 +20,10 @@ from examples.community import loading as community_loading
 from examples.community import source as community_source
 from examples.community import stores as community_stores
 from examples.community.__main__ import main as community_main
+from examples.events import loading as events_loading
+from examples.events import source as events_source
+from examples.events import stores as events_stores
+from examples.events.__main__ import main as events_main
 from examples.qa import loading, source, stores
 from examples.qa.__main__ import main as qa_main
 from examples.shop.__main__ import main
@@ -181,6 +185,33 @@ def community(capsys):
     """Runs a command of the community; what it returned and wrote."""
 
     return partial(run_command, community_main, capsys)
+
+
+EVENTS = "generated:7:20"
+"""What most tests of the events are about."""
+
+
+@pytest.fixture(scope="session")
+def events_store(tmp_path_factory):
+    """The URL of a store of generated events, which no test changes."""
+    url = f"lmdb://{tmp_path_factory.mktemp('made')}/events"
+    with events_stores.for_loading(f"{url}?durability=none") as db:
+        events_loading.load(db, events_source.read(EVENTS), lambda *_: None)
+    return url
+
+
+@pytest.fixture
+def events_copy(events_store, tmp_path):
+    """A copy of that store, to be changed."""
+    shutil.copytree(events_store.removeprefix("lmdb://"), tmp_path / "events")
+    return f"lmdb://{tmp_path}/events"
+
+
+@pytest.fixture
+def events(capsys):
+    """Runs a command of the events; what it returned and wrote."""
+
+    return partial(run_command, events_main, capsys)
 
 
 @pytest.fixture

@@ -8,8 +8,12 @@ from uuid import uuid4
 import pytest
 
 from examples.community.site import application as community_site
+from examples.events import mailing
+from examples.events.schema import EVENTS
+from examples.events.site import application as events_site
 from examples.qa.site import application as qa_site
 from examples.shop.api import application as shop_api
+from oneread import connect
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Starlette would rather have a client that is not released widely yet
@@ -72,3 +76,34 @@ def test_the_community(community, url):
     assert community("feed", "nashville:1", "--db", url).code == 0
     with TestClient(community_site(url)) as client:
         assert client.get("/members/nashville:1").status_code == 200
+
+
+def test_the_events(events, url, tmp_path):
+    """Two come to one place, one of them leaves, the event is moved, a look is counted, and all is made again."""
+    data, mails = "generated:3:4", tmp_path / "mails"
+    assert events("load", "--db", url, "--data", data).code == 0
+    with TestClient(events_site(url)) as client:
+        (event, *_) = client.get("/api/groups/nashville:1/events?limit=1").json()["rows"]
+        key, guest, other = event["source"], "nashville:1", "nashville:2"
+        assert client.patch(f"/api/events/{key}", json={"starts_at": "2098-01-01T00:00:00Z"}).status_code == 200
+        for person in (guest, other):
+            assert client.delete(f"/api/events/{key}/guests/{person}").status_code in (204, 404)
+            sent = client.post(f"/api/events/{key}/guests", json={"person": person, "seats": 1})
+            assert sent.status_code == 201, sent.text
+        assert client.delete(f"/api/events/{key}/guests/{guest}").status_code == 204
+        moved = client.patch(f"/api/events/{key}", json={"starts_at": "2099-01-01T00:00:00Z"})
+        assert (moved.status_code, moved.json()["starts_at"]) == (200, "2099-01-01T00:00:00Z")
+        assert client.get(f"/events/{key}").status_code == 200
+        home = client.get(f"/api/members/{guest}/home").json()["rows"]
+        assert home
+        assert not {"yes", "taken"} & home[0].keys()
+    with connect(url, EVENTS, workers=0) as db:
+        done = db.run_jobs(mailing.mailers(mails))
+    assert (done.failed, done.done) == (0, len(mailing.sent(mails)))
+    assert [each.about for each in mailing.sent(mails)].count("rescheduled") == 2
+    checked = events("check", "--db", url, "--data", data, "--mails", mails)
+    assert checked.code == 0, checked.out
+    assert re.search(r"[\d,]{3,} compared: 0 differ", checked.out)
+    assert re.search(r"verify: [\d,]+ entities, [\d,]+ rows: clean", checked.out)
+    for command in (["home", guest], ["event", key], ["top"]):
+        assert events(*command, "--db", url).code == 0

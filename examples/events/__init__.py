@@ -1,0 +1,1 @@
+"""Local events: places, waitlists, home pages, leaderboards of what is ahead, and mails that follow from commits."""
