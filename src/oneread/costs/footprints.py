@@ -251,7 +251,8 @@ class WriteFootprints:
         for each in written if verb == "patch" else self.models_of(kind):
             change = self._changed(each, write.fields if verb == "patch" else None)
             for cost in self.costs.of[each].views:
-                found = ViewRows(cost, _rows_of_change(verb, cost, change, is_new=each in written))
+                lasting = cost._replace(expires=cost.expires and not write.is_usual)
+                found = ViewRows(cost, _rows_of_change(verb, lasting, change, is_new=each in written))
                 place = (cost.form.name, cost.form.sort)
                 if found.rows > (most[place].rows if place in most else 0):
                     most[place] = found
@@ -309,10 +310,16 @@ class WriteFootprints:
             if changed and shown.name not in rows:
                 yield shown, max(rows[name] for name in changed)
 
-    def showing(self, kind: EntityKind, shown: ShownAggregate | ShownCounter, entities: int = 1) -> WriteCall:
-        """The change of entities that show groups or a counter, of which these have changed."""
+    def showing(
+        self, kind: EntityKind, shown: ShownAggregate | ShownCounter, entities: int = 1, of: WriteCall | None = None
+    ) -> WriteCall:
+        """The change of entities that show groups or a counter, of which these have changed, by the write `of`."""
         rollups = [each for cls in self.models_of(kind) for each in self.catalog.entity_types[cls].rollups]
-        return WriteCall("patch", kind.cls, {each.field for each in rollups if each.shown is shown}, entities)
+        write = WriteCall("patch", kind.cls, {each.field for each in rollups if each.shown is shown}, entities)
+        if of is None:
+            return write
+        usual = self.usual.holders_of(kind.cls) if of.is_usual else None
+        return write._replace(within=of.within, holders=usual, is_usual=of.is_usual)
 
     def changed_feeds(self, written: Mapping[str, int]) -> list[ChangedFeed]:
         """The feeds of which so many rows are written, by the names of the indexes that they are in."""

@@ -101,7 +101,7 @@ class JournalPrices:
             self._add_shown(total, write)
         touched = self._footprints.groups_of(footprint.own, write.entities)
         touched.update(self._add_followers(total, levels, write))
-        self._add_totals(total, touched, write.within)
+        self._add_totals(total, touched, write)
         for each in footprint.own:
             total.note_undeclared(each.cost.undeclared)
         return total.bound(name, write.cls.__name__)
@@ -322,7 +322,7 @@ class JournalPrices:
         terms = tuple(msgspec.structs.replace(term, shared=AGAIN) for term in bound.terms)
         total.add_bound(msgspec.structs.replace(bound, terms=terms))
 
-    def _add_totals(self, total: BoundBuilder, touched: Counter[ShownAggregate], within: tuple[type, ...]) -> None:
+    def _add_totals(self, total: BoundBuilder, touched: Counter[ShownAggregate], by: WriteCall) -> None:
         """Entities and indexes that show changed groups are committed one after the other, those of low rank first."""
         if not touched or not self._inline:
             return
@@ -332,7 +332,7 @@ class JournalPrices:
             done += groups
             for kind in shown.kinds:
                 label = f"{step} {kind.cls.__name__} "
-                write = self._footprints.showing(kind, shown, groups)._replace(within=within)
+                write = self._footprints.showing(kind, shown, groups, by)
                 self._add_read_groups(total, f"groups {label}", (shown, groups))
                 footprint = self._footprints.of(write)
                 levels = _levels(footprint)

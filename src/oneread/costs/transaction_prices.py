@@ -70,7 +70,7 @@ class TransactionPrices:
         )
         if write.verb not in ("patch", "delete"):
             self._add_shown(total, write)
-        self._add_totals(total, touched)
+        self._add_totals(total, touched, write)
         log_costs.add_written(total, self._footprints.logged)
         self._add_attempts(total, write)
         total.make_one_round()
@@ -96,7 +96,7 @@ class TransactionPrices:
         kind = "roots entities that show"
         total.add("rows", Line(f"read {kind}", shown.name, 1, self._footprints.root(write.cls)))
         written = Line(f"write {kind}", shown.name, 1)
-        self._add_totals(total, self._add_written(total, write, self._footprints.of(write), written))
+        self._add_totals(total, self._add_written(total, write, self._footprints.of(write), written), write)
         log_costs.add_written(total, self._footprints.logged)
         return total.bound("copy", f"counter {shown.name}")
 
@@ -298,14 +298,14 @@ class TransactionPrices:
 
     # What follows from groups: each entity that shows one is patched, and what follows from that.
 
-    def _add_totals(self, total: BoundBuilder, touched: Counter[ShownAggregate]) -> None:
+    def _add_totals(self, total: BoundBuilder, touched: Counter[ShownAggregate], by: WriteCall) -> None:
         for step, shown, groups in self._footprints.each_group(touched):
             if shown.indexed is not None:
                 self._add_index_rows(total, f"indexed {step}", shown, groups)
             if shown.kinds:
                 add_groups(total, self._costs, f"groups {step}", (shown, groups), 1)
             for kind in shown.kinds:
-                write, line = self._footprints.showing(kind, shown, groups), "roots entities that show"
+                write, line = self._footprints.showing(kind, shown, groups, by), "roots entities that show"
                 total.add(f"shown {step}", Line(f"read {line}", shown.name, groups, self._footprints.root(kind.cls)))
                 written = Line(f"write {line}", shown.name, groups)
                 touched.update(self._add_written(total, write, self._footprints.of(write), written))
