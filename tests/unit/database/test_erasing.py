@@ -16,6 +16,7 @@ from oneread import (
     Copy,
     Feed,
     Index,
+    Job,
     Key,
     Model,
     Personal,
@@ -543,3 +544,35 @@ def test_the_change_alone_is_one_commit(db):
     db.run(db.operations.commit([Erase(catalog, db.operations.root(Customer, (8,)), None, Customer)]))
     db.drain()
     assert db.get(Purchase, 3).buyer.name == ""
+
+
+class Guest(Model[int]):
+    number: Key[int]
+    name: str
+
+
+class Answer(Model[int]):
+    number: Key[int]
+    guest: Ref[Guest]
+    brings: Ref[Guest] | None = None
+
+
+class AnswersOfGuest(Index[Answer]):
+    guest: Ref[Guest] = by(Answer.guest)
+
+
+class SendMail(Job):
+    to: str
+
+
+def test_what_refers_by_the_key_alone_is_named_with_the_view_that_lists_it(url):
+    with connect(url, Schema(Guest, Answer, AnswersOfGuest, SendMail), workers=0) as db:
+        db.save(Guest(number=7, name="Ada"))
+        db.save(Answer(number=1, guest=Guest.at(7)))
+        said = [each.what for each in db.erase(Guest, 7).kept]
+        assert said[:3] == [
+            "Answer.guest of entities that refer to it by its key; AnswersOfGuest lists which",
+            "Answer.brings of entities that refer to it by its key; no view lists which",
+            "jobs that wait or are set aside: they have what the program gave them",
+        ]
+        assert [row.source.key for row in db.page(AnswersOfGuest, 7)] == [(1,)]
