@@ -79,4 +79,4 @@ def edited(*, shows_more=False):
 
 
 BEFORE, AFTER, ADDED, REPLACED = before(), after(), added(), replaced()
-EDITED, MORE_SHOWN = edited(), edited(shows_more=True)
+EDITED, MORE_SHOWN, LEFT_OUT = edited(), edited(shows_more=True), Schema(BEFORE.models[0])

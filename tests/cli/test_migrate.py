@@ -39,9 +39,9 @@ def test_a_plan_says_who_is_cut_off_and_why(bare, store):
     assert ran.out.splitlines()[-7:-1] == [
         "version 1 -> 2",
         "cuts off programs under version 1: their writes are refused, because",
-        "  NotesByText is dropped, and they still use it",
         "  Note.title: they know it under its old name",
         "  Note.stars: they expect it",
+        "  NotesByText is dropped, and they still use it",
         "not readable until a backfill has finished: NotesByTag",
     ]
 
@@ -65,6 +65,23 @@ def test_a_plan_says_what_a_former_generation_answers_and_costs(bare, store):
     assert "dropped  NotesByText~1" in dropped.out
     assert bare("migrate", "apply", "--drop", "NotesByText~1", "--backfill", *edited).code == 0
     assert "~" not in bare("migrate", "status", *edited).out
+
+
+def test_a_plan_says_what_is_written_for_older_programs(bare, store):
+    left_out = "--schema", "tests.cli.changing:LEFT_OUT", "--db", store
+    assert bare("migrate", "plan", *left_out).out.splitlines()[-2:] == [
+        "not read any more, and written for older programs until they are gone and it is dropped: NotesByText",
+        "a save of Note writes 1 row more until former views are dropped",
+    ]
+    assert bare("migrate", "apply", *left_out).code == 0
+    assert "NotesByText  written for older programs" in bare("migrate", "status", *left_out).out
+    assert "NotesByText is not declared any more" in bare("cost", "Note", *left_out).out
+    assert bare("get", "Note", "1", "--schema", OLD, "--db", store).code == 0
+    assert bare("migrate", "plan", "--drop", "NotesByText", *left_out).out.splitlines()[-4:-1] == [
+        "version 2 -> 3",
+        "cuts off programs under version 1: their writes are refused, because",
+        "  NotesByText is dropped, and they still use it",
+    ]
 
 
 def test_a_plan_says_why_a_former_generation_does_not_answer(bare, store):

@@ -14,7 +14,7 @@ from oneread.cli.failures import FOUND
 from oneread.cli.options import SUBCOMMANDS, Invocation, comparing, evolving, with_shared_options, writing
 from oneread.cli.output import Output, counted
 from oneread.evolution.backfill import Backfilled
-from oneread.evolution.migrate import Planned, Status
+from oneread.evolution.migrate import Planned, StandingView, Status
 from oneread.evolution.plan_words import DIFFERENCE_COLUMNS, difference_rows, planned_lines
 
 DropOption = Annotated[
@@ -148,6 +148,10 @@ def _show(output: Output, found: Planned) -> None:
         output.text(line)
 
 
+def _state(view: StandingView) -> str:
+    return "written for older programs" if view.undeclared else view.state
+
+
 def _show_status(output: Output, found: Status) -> None:
     output.text(f"version {found.version}{', a backfill is needed' if found.unfinished else ''}")
     output.table(
@@ -160,7 +164,7 @@ def _show_status(output: Output, found: Status) -> None:
     if found.views:
         output.text()
         output.table(
-            ("view", "state", "generation"), [(each.name, each.state, each.generation) for each in found.views]
+            ("view", "state", "generation"), [(each.name, _state(each), each.generation) for each in found.views]
         )
     for layout in found.older:
         needs = f"; keep retyped(...) of {', '.join(layout.needs)}" if layout.needs else ""

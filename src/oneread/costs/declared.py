@@ -76,12 +76,15 @@ class Explanation(msgspec.Struct, frozen=True):
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
+_DROP: Final = "oneread migrate apply --drop"
+
+
 class FormerCost(msgspec.Struct, frozen=True):
-    """The former generation of a view that was edited in place, which is written besides.
+    """A former generation of a view that was edited in place, or a view for older programs, which is written besides.
 
     Arguments:
         name: of its rows, in bounds.
-        view: that it answers for until that one is built.
+        view: that it answers for until that one is built; empty for one that is not declared any more.
         drop: what ends it: `oneread migrate apply --drop`, with this name.
     """
 
@@ -90,10 +93,13 @@ class FormerCost(msgspec.Struct, frozen=True):
     drop: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.name} is the former generation of {self.view}: written until the schema changes again, or "
-            f"`oneread migrate apply --drop {self.drop}`"
-        )
+        what = f"the former generation of {self.view}" if self.view else "not declared any more"
+        return f"{self.name} is {what}: written until the schema changes again, or `{_DROP} {self.drop}`"
+
+
+def _former_cost(cls: type[View[Any]]) -> FormerCost:
+    view = "" if cls.former_of is None else cls.former_of.__name__
+    return FormerCost(cls.__name__, view, stored_name(cls))
 
 
 class Following(msgspec.Struct, frozen=True):
@@ -122,8 +128,7 @@ class Costs:
     ) -> None:
         self.span: Span = span
         self._views: tuple[type[View[Any]], ...] = tuple(catalog.views)
-        formers = [cls for cls in self._views if cls.former_of is not None]
-        self.formers = [FormerCost(cls.__name__, cls.former_of.__name__, stored_name(cls)) for cls in formers]
+        self.formers = [_former_cost(cls) for cls in self._views if cls in catalog.formers]
         self._costs = costs = EntityCosts(catalog)
         self._catalog = catalog
         self.inline = inline

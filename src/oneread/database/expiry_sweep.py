@@ -153,9 +153,8 @@ class ExpirySweep:
 
 
 def swept_indexes(catalog: Catalog, fence: Fence) -> list[CompiledView]:
-    """The expiry indexes that a sweep reads: not those of former generations that were dropped meanwhile."""
-    formers = {cls for cls, view in catalog.views.items() if view.cls.former_of is not None}
-    dropped = formers.intersection(fence.retired)
+    """The expiry indexes that a sweep reads: not those of former views that were dropped meanwhile."""
+    dropped = catalog.formers.intersection(fence.retired)
     return [each for each in catalog.expiry_indexes() if _expiring(each) not in dropped]
 
 

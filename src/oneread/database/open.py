@@ -74,7 +74,7 @@ def opened(
             fitting = _Fitting(stored, stored.version)
         else:
             raise SchemaMismatch(
-                "the schema declares more than this store has, and it is opened read-only; open it for writing once",
+                "the schema is another one than this store has, and it is opened read-only; open it for writing once",
                 changed=[each.field or each.name for each in evolved.differences],
             )
     stored = fitting.stored

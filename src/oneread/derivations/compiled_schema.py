@@ -57,7 +57,11 @@ ROW_FORM: Final = StoredForm(has_cells=True, most_shards=MOST_SHARDS)
 
 
 class FormerView(msgspec.Struct, frozen=True):
-    """A former generation of a view, which answers until the view is built; names are those in the store."""
+    """A view that the schema does not declare and writes all the same; names are those in the store.
+
+    A former generation of a view answers until that one is built, `former_of`; what is of none is read by older
+    programs alone.
+    """
 
     name: str
     former_of: str
@@ -84,7 +88,7 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     logged: Mapping[str, int] = {}
     """The version of the schema since which the entities of a model are logged."""
     formers: tuple[FormerView, ...] = ()
-    """The former generations of views that are written and read beside them."""
+    """Former generations of views, which are read beside them, and views that older programs read alone."""
     form: StoredForm = SPANNING_FORM
 
 
@@ -128,6 +132,12 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
     """The kinds with entities that show totals."""
     rollups: Rollups
     probes: Probes
+
+    @property
+    def formers(self) -> frozenset[type]:
+        """The views that this schema does not declare and writes all the same."""
+        names = {each.name for each in self.numbers.formers}
+        return frozenset([cls for cls in self.views if names and stored_name(cls) in names])
 
     @property
     def counters(self) -> ShownCounters:

@@ -62,9 +62,9 @@ def _change(store: CountedStore, wanted: NextSchema, ended: int | None) -> _Sche
         return _SchemaStep(stored)
     if ended in (None, stored.changes) or not stored.version or found.writers <= stored.writers:
         return _SchemaStep(replace_schema(store, found, store.now()))
-    if stored.raised:  # another program waits, too: it must find the row as it left it
+    if stored.raised >= found.writers:  # another program waits, too: it must find the row as it left it
         return _SchemaStep(stored, waits=True)
-    raised = msgspec.structs.replace(stored, raised=stored.version + 1)
+    raised = msgspec.structs.replace(stored, raised=found.writers)
     return _SchemaStep(replace_schema(store, raised, store.now()), waits=True)
 
 

@@ -33,7 +33,9 @@ _OF_A_SPREAD: Final = (
     "stored entities are where `spread` has put them; declare it as it was, or load their dump into another store"
 )
 
-What: TypeAlias = Literal["added", "dropped", "renamed", "retyped", "widened", "changed", "reordered", "new generation"]
+What: TypeAlias = Literal[
+    "added", "dropped", "undeclared", "renamed", "retyped", "widened", "changed", "reordered", "new generation"
+]
 
 _WHOLE: Final = "#"
 """In a path: the fields of a copy and their order."""

@@ -1,7 +1,8 @@
-"""Former generations: a view that was edited in place is answered by its former generation until it is built.
+"""Former views: what programs of the newest schema write although they do not declare it.
 
-The stored schema keeps that one under the name of the view and its number, `Home~3`, and programs of the newer schema
-write both. See docs/decisions/0147-a-view-edited-in-place.md.
+A view that was edited in place is answered by its former generation until it is built: the stored schema keeps that one
+under the name of the view and its number, `Home~3`. A view that is not declared any more is read by older programs. See
+docs/decisions/0147-a-view-edited-in-place.md and 0158-changes-that-cut-off.md.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from oneread.models.versions import StoredRule, StoredRules, StoredView, ViewSta
 
 _UNSTORED: Final = "the rules of its former generation are not in the store"
 _NOT_BUILT: Final = "its former generation is not built either"
+_NOT_COMPLETE: Final = "it is not built"
+_UNKEPT: Final = "its rules are not in the store"
+_OTHER_FIELDS: Final = "a field that it takes is changed as well"
 _PAIRED: Final = "it replaces a view, or is replaced"
 NAME_TAKEN: Final = "another view has the name that its former generation would have"
 OTHER_MODEL: Final = "it is about another model, or another aggregate"
@@ -50,7 +54,7 @@ def rows_of_formers(views: Mapping[str, StoredView], kind: str) -> int:
     """The rows that former generations take of an entity, without the elements of lists and the entries of feeds."""
     found: list[str] = []
     for name, view in views.items():
-        if view.former_of and view.rules is not None:
+        if (view.former_of or view.undeclared) and view.rules is not None:
             rows = keyspaces_of(views, name)
             is_feed = view.rules.feed is not None
             found += (
@@ -88,6 +92,18 @@ def why_not_served(former: StoredView, view: DeclaredView, is_changed: Callable[
     if view.is_marked and keys[0] != keys[1]:
         return "its marks are places in another order"
     return _why_another(former.rules, view.stored)
+
+
+def why_not_kept(known: StoredView, is_changed: Callable[[str, str], bool]) -> str:
+    """Why a view that is not declared any more cannot be written for older programs; empty if it can.
+
+    `is_changed` is as for former generations.
+    """
+    if known.rules is None or (known.watched and not known.rules.watched):
+        return _UNKEPT
+    if known.state != "readable":
+        return _NOT_COMPLETE
+    return _OTHER_FIELDS if any(is_changed(model, path) for model, path in _steps(known.rules)) else ""
 
 
 def _steps(rules: StoredRules) -> Iterator[tuple[str, str]]:

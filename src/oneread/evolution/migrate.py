@@ -59,8 +59,9 @@ class Planned(msgspec.Struct, frozen=True):
     that are not readable until a backfill is done, but for those for which another view answers: `answered` has both
     names. That of `formers` is their own former generation, which is written as well until it is dropped: `twice` has
     the rows that a save of a model writes more for that, without elements of an `each(...)`, and `entries` the feeds
-    whose entries are. `unserved` says of `builds` why their former generation does not answer. `rows` are entities that
-    the backfill rewrites, by model.
+    whose entries are. `unserved` says of `builds` why their former generation does not answer. `undeclared` are views
+    that programs of this schema do not read, and write for those that continue, until they are dropped: `twice` has
+    their rows too. `rows` are entities that the backfill rewrites, by model.
     """
 
     version: int
@@ -77,6 +78,7 @@ class Planned(msgspec.Struct, frozen=True):
     twice: dict[str, int] = {}
     entries: tuple[str, ...] = ()
     unserved: dict[str, str] = {}
+    undeclared: tuple[str, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -99,11 +101,12 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class StandingView(msgspec.Struct, frozen=True):
-    """A view as the store has it."""
+    """A view as the store has it; `undeclared`: since which version the schema does not declare it, or 0."""
 
     name: str
     state: ViewState
     generation: int
+    undeclared: int = 0
 
 
 class OlderRows(msgspec.Struct, frozen=True):
@@ -179,18 +182,19 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
     answered |= {view.former_of: name for name, view in formers.items()}
     builds = tuple(name for name in building if name in stand_ins and name not in answered)
     may_write = tuple(sorted({past.version for past in stored.history if past.version >= stored.writers}))
+    cuts_off = tuple([version for version in may_write if version < after.writers])
+    continues = () if after.version == stored.version else may_write[len(cuts_off) :]
     reasons = evolved.reasons if may_write else ()
-    continues = () if reasons or after.version == stored.version else may_write
-    cuts_off = may_write if reasons else ()
+    kept = tuple([name for name, view in after.views.items() if view.undeclared == after.version])
     missing = tuple(undeclared(after, declared))
     numbers = stored.version, after.version
     differences, others = evolved.differences, tuple(answered.items())
     twice = {kind: rows_of_formers(after.views, kind) for kind in sorted(after.kinds)}
-    twice = {kind: rows for kind, rows in twice.items() if rows and formers}
+    twice = {kind: rows for kind, rows in twice.items() if rows and (formers or kept)}
     feeds = [each.former_of for each in formers.values() if each.rules is not None and each.rules.feed is not None]
     return Planned(
         *numbers, differences, missing, cuts_off, builds, rows, reasons, continues, others, tuple(formers), twice,
-        tuple(feeds), dict(evolved.unserved),
+        tuple(feeds), dict(evolved.unserved), kept,
     )  # fmt: skip
 
 
@@ -351,7 +355,7 @@ def status(declared: DeclaredSchema | None) -> Plan[Status]:
             )
             for past in stored.history
         ),
-        tuple(StandingView(name, view.state, view.generation) for name, view in stored.views.items()),
+        tuple(StandingView(name, view.state, view.generation, view.undeclared) for name, view in stored.views.items()),
         tuple(
             OlderRows(name, layout.number, tuple(sorted(each.field for each in layout.origins if each.was)))
             for name, layouts in stored.older.items()

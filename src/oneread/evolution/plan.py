@@ -12,8 +12,8 @@ from typing import Final, Literal
 import msgspec
 
 from oneread.errors import SchemaMismatch
-from oneread.evolution.compare import Comparison, Difference, renamed_route
-from oneread.evolution.declare import DeclaredModel, DeclaredRule, DeclaredSchema, DeclaredView, rule_text
+from oneread.evolution.compare import Comparison, Difference
+from oneread.evolution.declare import DeclaredModel, DeclaredSchema, DeclaredView
 from oneread.evolution.formers import (
     EMPTY,
     NAME_TAKEN,
@@ -24,12 +24,13 @@ from oneread.evolution.formers import (
     moved_name,
     next_view,
     view_of_former,
+    why_not_kept,
     why_not_served,
 )
+from oneread.evolution.known_values import KnownValues
 from oneread.evolution.next_layouts import BREAKING, layout_behind, next_layout, why_breaking
 from oneread.evolution.stored_rules import differing_rules
-from oneread.models.expressions import Expression, rerouted
-from oneread.models.versions import Description, Past, Retired, StoredSchema, StoredView, ViewState
+from oneread.models.versions import Past, Retired, StoredSchema, StoredView, ViewState
 from oneread.store.limits import LAST_NUMBER
 
 _CLASS_MISSING: Final = (
@@ -47,6 +48,7 @@ class Evolved(msgspec.Struct, frozen=True):
     """The next version of the stored schema, and every difference, refused ones included.
 
     `reasons` say why programs with an older schema may not write any more once it is stored; without one they may.
+    Which these are, `stored.writers` says.
     `unserved` say of views that are built again why their former generation does not answer meanwhile.
     """
 
@@ -98,14 +100,13 @@ class _Evolution:
         self._differences: list[Difference] = []
         self._last = stored.last
         self._reasons: list[str] = []
+        self._needed: dict[str, int] = {}
         self._kinds = dict(stored.kinds)
         self._layouts = dict(stored.layouts)
         self._older = dict(stored.older)
         self._former = stored.former
         self._views = dict(stored.views)
         self._retired = list(stored.retired)
-        self._kind_of = {each.name: each.kind for each in declared.models}
-        self._touched: set[tuple[str, str]] = set()
         self._renew: set[str] = set()
         self._notify_again: set[str] = set()
         self._logged: dict[str, int] = {}
@@ -113,59 +114,46 @@ class _Evolution:
         self._is_other = False
         self._moved: set[str] = set()
         self._decided: set[str] = set()
-        aliases = {layout.cls: name for name, layout in stored.layouts.items() if layout.cls}
-        aliases |= {each.cls: each.name for each in declared.models}
-        known = stored.layouts
-        self._compared = {
-            model.name: Comparison(known[model.name], model, aliases, free=not populated.get(model.kind), layouts=known)
-            for model in declared.models
-            if model.name in known
-        }
-        self._routes = self._all_routes()
-        self._declared_views = {view.name: view for view in declared.views}
-
-    def _all_routes(self) -> dict[str, dict[str, str]]:
-        """For each model, stored paths to declared ones, those of its variants included."""
-        by_kind: dict[str, dict[str, str]] = {}
-        for name, each in self._compared.items():
-            kind = by_kind.setdefault(self._kind_of[name], {})
-            for before, after in each.moved.items():
-                kind.setdefault(before, after)
-        return {name: by_kind.get(kind, {}) for name, kind in self._kind_of.items()}
+        self._known = KnownValues(stored, declared, populated)
+        self._declared_views = self._known.declared_views
 
     def result(self, now: int) -> Evolved:
-        self._find_missing()
-        for each in self._compared.values():
-            each.compare(self._routes)
+        self._find_missing_models()
+        for each in self._known.compared.values():
+            each.compare(self._known.routes)
             kind = each.declared.kind
             if each.stored.kind != kind:
                 why = "an entity class cannot move to another model; declare another class"
                 kinds = each.stored.kind, kind
                 self._differences.append(Difference("changed", "model", each.declared.name, "", *kinds, why))
-            self._touched |= {(kind, path) for path in each.touched}
+            self._known.touched |= {(kind, path) for path in each.touched}
         self._spread_changes()
         for model in self._declared.models:
             self._next_layout(model)
         self._next_logs()
         for view in self._declared.views:
             self._next_view(view)
-        self._differences[:0] = [one for each in self._compared.values() for one in each.differences]
-        return Evolved(self._next(now), tuple(self._differences), tuple(self._reasons), tuple(self._unserved))
+        self._find_missing_views()
+        self._differences[:0] = [one for each in self._known.compared.values() for one in each.differences]
+        reasons = (*self._reasons, *self._needed)
+        return Evolved(self._next(now), tuple(self._differences), reasons, tuple(self._unserved))
 
-    def _find_missing(self) -> None:
+    def _find_missing_models(self) -> None:
         declared = {each.name for each in self._declared.models}
         for name in self._stored.layouts:
             if name not in declared:
-                self._report_missing("model", name)
+                self._report_missing("model", name, _CLASS_MISSING)
                 if name in self._drop:
                     del self._layouts[name]
                     self._older.pop(name, None)
                     self._former = {each: layouts for each, layouts in self._former.items() if each != name}
         kinds = {layout.kind for layout in self._layouts.values()}
         self._kinds = {name: number for name, number in self._kinds.items() if name in kinds}
+
+    def _find_missing_views(self) -> None:
         declared = {each.name for each in self._declared.views}
         hidden = {name for each in self._declared.views for name in each.hidden}
-        for name in self._stored.views:
+        for name in sorted(self._stored.views, key=self._is_of_groups):  # what lists groups comes behind its aggregate
             owner = name.rpartition(".")[0]
             if name in declared or name in hidden or owner in declared:
                 continue  # the hidden index of an extremum is retired with its view's generation
@@ -175,17 +163,55 @@ class _Evolution:
                     self._retire(name)
                     del self._views[name]
                 continue  # else it is kept, or retired, with the view
-            if owner not in self._stored.views:
-                self._report_missing("view", name)
-            if name in self._drop or owner in self._drop:
-                self._retire(name)
-                del self._views[name]
+            if owner in self._stored.views:
+                continue  # it is kept, or retired, with the view
+            known = self._stored.views[name]
+            is_needed = known.undeclared == 0 or known.undeclared > self._stored.oldest_writer
+            if not is_needed or self._is_dropped(name):
+                self._drop_view(name)
+            elif owner in self._stored.layouts:  # by which what has expired is found
+                self._report_missing("view", name, _CLASS_MISSING)
+            else:
+                self._keep_undeclared(name)
 
-    def _report_missing(self, of: Literal["model", "view"], name: str) -> None:
-        is_dropped = not self._drop.isdisjoint((name, name.rpartition(".")[0]))  # a ttl's index with its model
-        why = "" if is_dropped else _CLASS_MISSING
-        self._differences.append(Difference("dropped", of, name, refused=why, loses=of == "model"))
+    def _is_of_groups(self, name: str) -> bool:
+        return self._stored.views[name].model in self._stored.views
+
+    def _is_dropped(self, name: str) -> bool:
+        return not self._drop.isdisjoint((name, name.rpartition(".")[0]))  # a ttl's index with its model
+
+    def _report_missing(self, of: Literal["model", "view"], name: str, why: str) -> None:
+        refused = "" if self._is_dropped(name) else why
+        self._differences.append(Difference("dropped", of, name, refused=refused, loses=of == "model"))
         self._reasons.append(f"{name} is dropped, and they still use it")
+
+    def _drop_view(self, name: str) -> None:
+        """Retires a view that is not declared. Programs that declare it are cut off; there may be none any more."""
+        since = self._stored.views[name].undeclared
+        if not since:
+            self._report_missing("view", name, "")
+            self._retire_kept(name)
+            return
+        if since > self._stored.oldest_writer:
+            self._needed[f"{name} is dropped, and they still use it"] = since
+        self._differences.append(Difference("dropped", "view", name))
+        self._retire_kept(name)
+
+    def _keep_undeclared(self, name: str) -> None:
+        """Keeps a view that is not declared any more, for older programs; refuses the schema where it cannot be."""
+        known, former = self._stored.views[name], former_name(self._stored.views, name)
+        of = former_name(self._views, known.model) if known.model in self._declared_views else ""
+        why = why_not_kept(known, self._is_changed)
+        if why:
+            self._report_missing("view", name, f"{_CLASS_MISSING}; it is not written for older programs, because {why}")
+            return
+        if not known.undeclared:
+            self._differences.append(Difference("undeclared", "view", name))
+            self._is_other = True
+        since = known.undeclared or self._stored.version + 1
+        self._views[name] = msgspec.structs.replace(known, undeclared=since, model=of or known.model)
+        if former and former in self._views:
+            self._retire_former(former)
 
     def _retire(self, name: str) -> None:
         known = self._stored.views[name]
@@ -197,39 +223,29 @@ class _Evolution:
         grown = True
         while grown:
             grown = False
-            for each in self._compared.values():
+            for each in self._known.compared.values():
                 grown |= self._spread_to(each)
-        for each in self._compared.values():
-            if any(self._is_touched(each.declared.kind, path, whole=True) for path in each.declared.copied_from):
+        for each in self._known.compared.values():
+            if any(self._known.is_touched(each.declared.kind, path, whole=True) for path in each.declared.copied_from):
                 self._notify_again.add(each.declared.kind)
 
     def _spread_to(self, each: Comparison) -> bool:
-        kind, before = each.declared.kind, len(self._touched)
+        kind, before = each.declared.kind, len(self._known.touched)
         for rollup in each.declared.rollups:
-            if rollup.view and rollup.field in each.origins and not self._keeps_groups(rollup.view):
+            if rollup.view and rollup.field in each.origins and not self._known.keeps_groups(rollup.view):
                 each.report_rebuilt(rollup)
-                self._touched.add((kind, rollup.field))
+                self._known.touched.add((kind, rollup.field))
         for far in each.declared.copied:
             origin = each.origins.get(far.path)
             has_value = origin is not None and not origin.was
-            if has_value and self._is_touched(self._kind(far.target), far.route, whole=True):
+            if has_value and self._known.is_touched(self._known.kind(far.target), far.route, whole=True):
                 each.report_lacking(far.path, far.path, far.path)
-                self._touched.add((kind, far.path))
+                self._known.touched.add((kind, far.path))
         for far in each.declared.hidden:
-            if self._is_touched(self._kind(far.target), far.route, whole=True):
-                self._touched.add((kind, far.path))
+            if self._known.is_touched(self._known.kind(far.target), far.route, whole=True):
+                self._known.touched.add((kind, far.path))
                 self._renew.add(each.declared.name)
-        return len(self._touched) > before
-
-    def _kind(self, model: str) -> str:
-        return self._kind_of.get(model, model)
-
-    def _is_touched(self, kind: str, path: str, *, whole: bool) -> bool:
-        """Whether a path or one it leads through has changed; with `whole`, anything below it too."""
-        return any(
-            of == kind and (path == each or path.startswith(f"{each}.") or (whole and each.startswith(f"{path}.")))
-            for of, each in self._touched
-        )
+        return len(self._known.touched) > before
 
     def _number(self) -> int:
         self._last += 1
@@ -242,7 +258,7 @@ class _Evolution:
     def _next_layout(self, model: DeclaredModel) -> None:
         if model.kind not in self._kinds:
             self._kinds[model.kind] = self._number()
-        each = self._compared.get(model.name)
+        each = self._known.compared.get(model.name)
         if each is None:
             self._layouts[model.name] = next_layout(self._number(), model)
             if self._binds_others(model):
@@ -294,7 +310,7 @@ class _Evolution:
         holds = {name for name, text in model.promises if "on_delete=keep" not in text}
         targets = {target for name, target in model.targets if name in copies | holds}
         targets |= {far.target for far in (*model.copied, *model.hidden)}
-        return any(self._populated.get(self._kind(target), False) for target in targets)
+        return any(self._populated.get(self._known.kind(target), False) for target in targets)
 
     def _next_view(self, view: DeclaredView) -> None:
         if view.name in self._decided:
@@ -314,7 +330,7 @@ class _Evolution:
             return
         own, owner = self._hidden_of(view), view.name.rpartition(".")[0]
         is_moved = view.is_feed_part and owner in self._moved  # the two indexes of a feed are of one generation
-        if not is_moved and self._is_same_view(known, view) and len(own) == len(view.hidden):
+        if not is_moved and self._known.is_same_view(known, view) and len(own) == len(view.hidden):
             self._keep_view(known, view, own)
             self._keep_former(known, view)
             return
@@ -347,7 +363,8 @@ class _Evolution:
         if kept:
             self._moved.add(view.name)
             model = self._model_of_former(view)
-            self._views[kept] = msgspec.structs.replace(self._views[kept], former_of=view.name, model=model)
+            moved = self._views[kept]
+            self._views[kept] = msgspec.structs.replace(moved, former_of=view.name, model=model, undeclared=0)
         if why:
             self._reasons.append(f"{view.name} has other rules or values now, and they write it as it was")
             self._unserved += [(view.name, why)] if state == "building" else []
@@ -373,7 +390,7 @@ class _Evolution:
 
     def _model_of_former(self, view: DeclaredView) -> str:
         """What the generation of a view is about that is current: an aggregate that is edited too is its former one."""
-        if view.is_of_groups and not self._keeps_groups(view.model):
+        if view.is_of_groups and not self._known.keeps_groups(view.model):
             return former_name(self._views, view.model) or view.model
         return view.model
 
@@ -389,13 +406,15 @@ class _Evolution:
     def _is_changed(self, model: str, path: str) -> bool:
         """Whether values of a model, or of the groups of an aggregate, are others than they were, or are elsewhere."""
         if model in self._declared_views:
-            return not (self._keeps_groups(model) or former_name(self._views, model))
-        compared = self._compared.get(model)
+            return not (self._known.keeps_groups(model) or former_name(self._views, model))
+        if model in self._stored.views:
+            return model not in self._views or not self._views[model].undeclared
+        compared = self._known.compared.get(model)
         return (
             compared is None
             or compared.moved.get(path, path) != path
             or not compared.has_path(path)
-            or self._is_touched(self._kind(model), path, whole=True)
+            or self._known.is_touched(self._known.kind(model), path, whole=True)
         )
 
     def _keep_former(self, known: StoredView, view: DeclaredView) -> None:
@@ -412,7 +431,11 @@ class _Evolution:
 
     def _retire_former(self, former: str) -> None:
         self._differences.append(Difference("dropped", "view", former))
-        for name in keyspaces_of(self._stored.views, former):
+        self._retire_kept(former)
+
+    def _retire_kept(self, kept: str) -> None:
+        """Retires a view that no schema declares any more, and what the schema adds to it."""
+        for name in keyspaces_of(self._stored.views, kept):
             self._retire(name)
             del self._views[name]
         self._is_other = True
@@ -443,9 +466,10 @@ class _Evolution:
             kept = folds.get(name, name)
             watched = self._watched_since(name, view)
             self._views[kept] = msgspec.structs.replace(
-                self._stored.views[name], fields=view.fields, model=view.model, watched=watched,
+                self._stored.views[name], fields=view.fields, model=view.model, watched=watched, undeclared=0,
                 rules=view.stored if name == view.name else None,
             )  # fmt: skip
+            self._is_other |= known.undeclared > 0  # programs that do not declare it write it as older ones
             if kept != name:
                 self._reasons.append(f"{kept}: {BREAKING['renamed']}")
         if view.is_watched != bool(known.watched):
@@ -470,67 +494,6 @@ class _Evolution:
         known = self._stored.views.get(name)
         return known.watched if known is not None and known.watched else self._stored.version + 1
 
-    def _is_same_view(self, known: StoredView, view: DeclaredView) -> bool:
-        """Whether a view's rows can stay: the same rules, names apart, on values that did not change."""
-        if known.kind != view.kind or known.model not in ("", view.model):
-            return False
-        if not self._keeps_groups(view.model) if view.is_of_groups else view.model not in self._compared:
-            return False
-        ways = [way for rule in view.rules for way in (*rule.ways, *rule.conditions.values())]
-        ways += view.conditions.values()
-        for *through, (model, path) in ways:
-            if self._is_touched(self._kind(model), path, whole=True):
-                return False
-            if any(self._is_touched(self._kind(on), step, whole=False) for on, step in through):
-                return False
-        before, rules = self._as_before(view), len(view.rules)
-        texts = [text for _name, text in known.fields[:rules]], [text for _name, text in before[:rules]]
-        return texts[0] == texts[1] and known.fields[rules:] == before[rules:]
-
-    def _keeps_groups(self, name: str) -> bool:
-        """Whether the groups of an aggregate can stay as they are stored."""
-        known = self._stored.views.get(name)
-        return known is not None and self._is_same_view(known, self._declared_views[name])
-
-    def _as_before(self, view: DeclaredView) -> tuple[tuple[str, str], ...]:
-        """A view's rules as the store would describe them with the stored names and types."""
-        stored = () if view.is_of_groups else self._compared[view.model].stored.fields
-        types = {each.name: str(each) for each in stored}
-        rules = [(rule.name, self._rule_before(rule, types)) for rule in view.rules]
-        condition = self._condition_before(view.condition, view.conditions)
-        if condition is not None:
-            rules.append(("where", condition.canonical().hex()))
-        return (*rules, *view.options)
-
-    def _rule_before(self, rule: DeclaredRule, types: dict[str, str]) -> str:
-        condition = self._condition_before(rule.condition, rule.conditions)
-        return rule_text(rule, self._paths_before(rule), types, condition)
-
-    def _condition_before(self, condition: Expression | None, ways: Mapping[str, Description]) -> Expression | None:
-        """A condition on the stored names."""
-        if condition is None:
-            return None
-        return rerouted(condition, {path: self._path_before(way, path) for path, way in ways.items()})
-
-    def _routes_of(self, name: str) -> Mapping[str, str]:
-        """The fields of an entity class that had another name, by that one; those of an aggregate that is kept."""
-        view, known = self._declared_views.get(name), self._stored.views.get(name)
-        if view is None or known is None:
-            return self._routes.get(name, {})
-        return {old: rule.name for (old, _text), rule in zip(known.fields, view.rules, strict=False)}
-
-    def _paths_before(self, rule: DeclaredRule) -> list[str]:
-        """The stored names of the paths of a rule."""
-        return [self._path_before(way, path) for way, path in zip(rule.ways, rule.paths, strict=True)]
-
-    def _path_before(self, way: Iterable[tuple[str, str]], path: str) -> str:
-        """The stored name of a path."""
-        parts = []
-        for model, step in way:
-            former = {after: before for before, after in self._routes_of(model).items()}
-            parts.append(renamed_route(step, former))
-        return ".".join(parts) or path
-
     def _next(self, now: int) -> StoredSchema:
         stored = self._stored
         found = msgspec.structs.replace(
@@ -549,9 +512,10 @@ class _Evolution:
         version = stored.version + 1 if is_new else stored.version
         if found == stored and any(past.declared == self._declared.digest for past in stored.history):
             return stored
+        writers = version if self._reasons and stored.version else max(stored.writers, *self._needed.values(), 0)
         return msgspec.structs.replace(
             found,
             version=version,
-            writers=version if self._reasons and stored.version else stored.writers,
+            writers=writers,
             history=(*stored.history, Past(version, self._declared.digest, now)),
         )

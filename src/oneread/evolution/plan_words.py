@@ -56,8 +56,12 @@ def _built(found: Planned) -> Iterator[str]:
     for name, other in found.answered:
         by = f"its former generation, {other}," if other in found.formers else other
         yield f"{name} is answered by {by} until a backfill has finished"
+    if found.undeclared:
+        names = ", ".join(found.undeclared)
+        yield f"not read any more, and written for older programs until they are gone and it is dropped: {names}"
+    former = "former views" if found.undeclared else "former generations"
     for name, rows in found.twice.items():
-        yield f"a save of {name} writes {_rows(rows)} more until former generations are dropped"
+        yield f"a save of {name} writes {_rows(rows)} more until {former} are dropped"
     yield from (f"each entry of {name} is written twice until then" for name in found.entries)
     yield from (f"a backfill rewrites {_rows(rows)} of {name}" for name, rows in found.rows.items())
 

@@ -38,7 +38,7 @@ def numbers_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> 
         last = max(_numbers(stored, declared, layouts, views))
     numbers = {name: (view.number, view.generation) for name, view in views.items()}
     watched = {name: view.watched for name, view in views.items() if view.watched}
-    return SchemaNumbers(stored.kinds, layouts, numbers, older, last, watched, stored.logged, _formers(views))
+    return SchemaNumbers(stored.kinds, layouts, numbers, older, last, watched, stored.logged, _formers(views, declared))
 
 
 def _views_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> Mapping[str, StoredView] | None:
@@ -64,9 +64,18 @@ def _is_declared(stored: StoredView, view: DeclaredView) -> bool:
     return texts[0] == texts[1] and stored.fields[rules:] == view.fields[rules:]
 
 
-def _formers(views: Mapping[str, StoredView]) -> tuple[FormerView, ...]:
-    formers = [(name, view) for name, view in views.items() if view.former_of]
-    return tuple([FormerView(name, each.former_of, each.model, each.rules) for name, each in formers if each.rules])
+def _formers(views: Mapping[str, StoredView], declared: DeclaredSchema) -> tuple[FormerView, ...]:
+    """The views that a program writes and does not declare: all that may be read, of the models that it has.
+
+    Others are being built: what older programs leave out is added by the backfill.
+    """
+    names, kinds = {view.name for view in declared.views}, {model.kind for model in declared.models}
+    found: list[FormerView] = []
+    for name, view in views.items():
+        is_part = name.rpartition(".")[0] in (*views, *kinds)
+        if not is_part and name not in names and view.kind in kinds and view.state == "readable" and view.rules:
+            found.append(FormerView(name, view.former_of if view.former_of in names else "", view.model, view.rules))
+    return tuple(found)
 
 
 def _own_layout(stored: StoredSchema, declared: DeclaredSchema, model: DeclaredModel) -> int | None:

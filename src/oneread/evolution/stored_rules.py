@@ -83,18 +83,19 @@ def stored_rules(
     except _CannotStore:
         return None
     conditions = () if view.where is None else tuple([way("", path.names) for path in view.where.paths()])
+    watched = 0 if view.watched is None else view.watched // _MICROSECOND
     if issubclass(view, Aggregate):
         ttl = None if view.ttl is None else rule_of(view.ttl)
         conditions = conditions if ttl is None else (*conditions, way("", ttl.path))
         return StoredRules("aggregate", rules, where, conditions, ttl and (ttl.path, ttl.after))
     if issubclass(view, Feed):
-        return _stored_feed(view, of, names, StoredRules("feed", rules, where, conditions), way)
+        return _stored_feed(view, of, names, StoredRules("feed", rules, where, conditions, watched=watched), way)
     assert issubclass(view, Index), "the kinds of views that have rules"
     index: type[Index[Any]] = view
     own, model = (None if given is None else rule_of(given) for given in (index.ttl, _model_ttl(of)))
     conditions = (*conditions, *(way("", ttl.path) for ttl in (own, model) if ttl is not None))
     ttls = (own and (own.path, own.after), model and (model.path, model.after))
-    return StoredRules("index", rules, where, conditions, *ttls, index.unique, index.spread)
+    return StoredRules("index", rules, where, conditions, *ttls, index.unique, index.spread, watched=watched)
 
 
 def _stored_feed(
@@ -171,7 +172,7 @@ def _stored_operand(value: Any) -> StoredOperand:
 def former_classes(
     formers: Iterable[FormerView], views: Mapping[str, type[View[Any]]], models: Mapping[str, type[Any]], names: Names
 ) -> Iterator[type[View[Any]]]:
-    """The classes of former generations; `views` are those that are declared, and `models`, by stored name.
+    """The classes of views that are written besides those that are declared, `views`; `models` are by stored name.
 
     Raises:
         InvalidDeclaration: the rules are about fields that the models do not have.
@@ -179,7 +180,7 @@ def former_classes(
     made: dict[str, type[Any]] = {}
     for former in sorted(formers, key=lambda each: each.rules.kind):  # aggregates before the indexes over their groups
         of = next(known[former.model] for known in (models, views, made) if former.model in known)
-        made[former.name] = _former_class(former, views[former.former_of], of, models, Accesses(names))
+        made[former.name] = _former_class(former, views.get(former.former_of), of, models, Accesses(names))
         yield made[former.name]
 
 
@@ -192,66 +193,75 @@ def _former_class(
     rules = {each.name: _rule(each, about[each.name], accesses) for each in stored.rules}
     annotations = {each.name: _annotation(each, rules[each.name], about[each.name], accesses) for each in stored.rules}
     if stored.feed is not None:
-        base, options = cast("Any", Feed), _feed_options(stored.feed, of, members)
+        base, options = cast("Any", Feed), _feed_options(stored.feed, of, members, accesses)
     elif stored.kind == "aggregate":
-        base, options = cast("Any", Aggregate), {"shards": now.shards, **_ttl_option(stored, of)}
+        options = {} if now is None else {"shards": now.shards}
+        base, options = cast("Any", Aggregate), options | _ttl_option(stored, of, accesses)
     else:
-        base, options = cast("Any", Index), _index_options(stored, of)
+        base, options = cast("Any", Index), _index_options(stored, of, accesses)
     where = None if stored.where is None else _condition(stored.where, of, accesses)
+    kept = stored.watched * _MICROSECOND or None
+    name = former.name if now is None else now.__name__ + former.name.removeprefix(former.former_of)
 
     def declare(space: dict[str, Any]) -> None:
         space |= {
-            "__module__": now.__module__,
+            "__module__": of.__module__,
             "__annotations__": annotations,
-            "__doc__": f"A former generation of {now.__name__}.",
+            "__doc__": "A view that is written and that no program of this schema declares.",
             "stored_as": former.name,
             "where": where,
-            "watched": now.watched,
+            "watched": kept if now is None else now.watched,
             "is_added": True,
             "former_of": now,
             **options,
             **rules,
         }
 
-    generation = former.name.removeprefix(former.former_of)
-    return new_class(f"{now.__name__}{generation}", (base[of],), {}, declare)
+    return new_class(name, (base[of],), {}, declare)
 
 
-def _feed_options(stored: StoredFeed, of: type[Any], members: type[Any]) -> dict[str, Any]:
+def _feed_options(stored: StoredFeed, of: type[Any], members: type[Any], accesses: Accesses) -> dict[str, Any]:
     large = {"large_group": stored.large_group, "merged_groups": stored.merged_groups} if stored.large_group else {}
     return {
-        "joined": FeedJoin(_path(stored.item, of, every=stored.every), _path(stored.membership, members)),
+        "joined": FeedJoin(
+            _path(stored.item, of, accesses, every=stored.every), _path(stored.membership, members, accesses)
+        ),
         "expires_after": None if stored.expires_after < 0 else stored.expires_after * _MICROSECOND,
         "at_most": stored.at_most or None,
         **large,
     }
 
 
-def _index_options(stored: StoredRules, of: type[Any]) -> dict[str, Any]:
-    return {"unique": stored.unique, "spread": stored.spread, **_ttl_option(stored, of)}
+def _index_options(stored: StoredRules, of: type[Any], accesses: Accesses) -> dict[str, Any]:
+    return {"unique": stored.unique, "spread": stored.spread, **_ttl_option(stored, of, accesses)}
 
 
-def _ttl_option(stored: StoredRules, of: type[Any]) -> dict[str, Any]:
+def _ttl_option(stored: StoredRules, of: type[Any], accesses: Accesses) -> dict[str, Any]:
     if stored.ttl is None:
         return {}
     path, after = stored.ttl
-    return {"ttl": Expiry(_path(path, of), after * _MICROSECOND if after else None)}
+    return {"ttl": Expiry(_path(path, of, accesses), after * _MICROSECOND if after else None)}
 
 
-def _path(names: tuple[str, ...], of: type[Any], *, every: bool = False) -> Path:
-    return Path(tuple([(of, name) for name in names]), every=every)
+def _path(names: tuple[str, ...], of: type[Any], accesses: Accesses, *, every: bool = False) -> Path:
+    steps: list[tuple[type, str]] = [(of, names[0])]
+    for place, name in enumerate(names[1:], 1):
+        access = accesses.of_route(of, names[:place])
+        is_shown = access.copy is not None and name in access.copy.__struct_fields__
+        steps.append((cast("type", access.copy if is_shown else access.target or access.type), name))
+    return Path(tuple(steps), every=every)
 
 
 def _rule(stored: StoredRule, of: type[Any], accesses: Accesses) -> Rule:
     return Rule(
         stored.kind,
-        _path(stored.path, of, every=stored.every) if stored.path else None,
+        _path(stored.path, of, accesses, every=stored.every) if stored.path else None,
         stored.descending,
         stored.none,
         stored.hashed,
         cast("BucketSize | None", stored.size or None),
         stored.fold or None,
-        _path(stored.by, of) if stored.by else None,
+        _path(stored.by, of, accesses) if stored.by else None,
         stored.most,
         None if stored.where is None else _condition(stored.where, of, accesses),
     )
@@ -318,7 +328,7 @@ def _condition(stored: StoredCondition, of: type[Any], accesses: Accesses) -> Ex
     access = accesses.of_route(of, stored.path)
     values = tuple([_operand(each, access, of, accesses.names) for each in stored.operands])
     operand = values if stored.relation == "one_of" else values[0] if values else None
-    return Condition(_path(stored.path, of), stored.relation, operand)
+    return Condition(_path(stored.path, of, accesses), stored.relation, operand)
 
 
 def _operand(stored: StoredOperand, access: Access, of: type[Any], names: Names) -> Any:

@@ -204,7 +204,7 @@ class StoredRules(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that the rows of a view follow from, as data: its class can be made from it again.
 
     `ttl` is the path of an instant and the microseconds that are added to it, and `model_ttl` the same of the model,
-    which the rows of indexes depend on too.
+    which the rows of indexes depend on too. `watched` is for how many microseconds its changes are kept.
     """
 
     kind: Literal["index", "aggregate", "feed"]
@@ -216,6 +216,7 @@ class StoredRules(msgspec.Struct, frozen=True, omit_defaults=True):
     unique: bool = False
     spread: int = 1
     feed: StoredFeed | None = None
+    watched: int = 0
 
     @property
     def key(self) -> list[StoredRule]:
@@ -229,7 +230,8 @@ class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
     `watched` is the version of the schema since which its changes are logged; 0 if they are not. `rules` are absent
     where they cannot be stored, or were stored by a release that did not. `former_of` is the view whose former
     generation this is. `writes` is the percentage of entities for which a launched view is written; below 100 it is
-    building.
+    building. `undeclared` is the version of the schema since which no program declares it, so that it is written for
+    those under the versions before; 0 while it is declared.
     """
 
     number: int
@@ -242,6 +244,7 @@ class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
     rules: StoredRules | None = None
     former_of: str = ""
     writes: float = ALL
+    undeclared: int = 0
 
     @property
     def prefix(self) -> bytes:
@@ -283,8 +286,8 @@ class StoredSchema(msgspec.Struct, frozen=True):
     dropping them again is not an error; `logged` are the kinds whose entities are logged, with the version since which
     they are. `cursor_key` encrypts the cursors of a store that was copied from another one, whose key it is; empty for
     a store that has its own. `moving` says that the store is moved or moved into: every transaction reads the row of
-    the move then. `raised` is the version that is to come next, while older programs are waited
-    for to end; 0 otherwise. `shared` is which change of this row was the last of `writes` of a view; 0 for none.
+    the move then. `raised` is the oldest version that may write next, while older programs are
+    waited for to end; 0 otherwise. `shared` is which change of this row was the last of `writes` of a view; 0 for none.
     """
 
     format: int = FORMAT
@@ -327,10 +330,10 @@ _OMITTED: Final = ("dropped", "raised", "logged", "cursor_key", "moving", "share
 _WITH_LOGS: Final = 6
 """The format of a schema row with `logged`, which earlier releases do not know: they would write without a log."""
 _NEWEST: Final = 7
-"""The format with former generations of views, which earlier releases would not write; with views that are written for
-some entities, which they would call complete; with conditions of numbers and ttls of aggregates, which they
-would leave out of rules that they store again; and while the store is moved or moved into: they would neither log nor
-wait."""
+"""The format with former generations of views, and with views that are written for older programs alone, which earlier
+releases would not write; with views that are written for some entities, which they would call complete; with conditions
+of numbers and ttls of aggregates, which they would leave out of rules that they store again; and while the store is
+moved or moved into: they would neither log nor wait."""
 
 
 class _Head(msgspec.Struct):
@@ -375,7 +378,7 @@ def _is_newest(view: StoredView) -> bool:
     rules = view.rules
     has_conditions = rules is not None and any(rule.where is not None for rule in rules.rules)
     has_ttl = rules is not None and rules.kind == "aggregate" and rules.ttl is not None
-    return bool(view.former_of) or view.writes < ALL or has_conditions or has_ttl
+    return bool(view.former_of or view.undeclared) or view.writes < ALL or has_conditions or has_ttl
 
 
 def lowered(stored: StoredSchema) -> StoredSchema:

@@ -618,6 +618,29 @@ class TestAMigration:
         assert store.program(new).backfill().done
         assert before not in store.prefixes()
 
+    def test_drops_a_view_without_refusing_programs_that_do_not_declare_it(self, store, old):
+        new = Schema(*MODELS, inline=2)
+        running = store.program(new)
+        seen = []
+
+        def write():
+            store.asleep = lambda: None
+            seen.append(store.run(stored_schema()).raised)
+            running.save(Country(code="y"))
+            with pytest.raises(SchemaMismatch):
+                old.save(Country(code="z"))
+
+        store.pass_by(LEASE_SECONDS)
+        store.asleep = write
+        with store.migration(new) as migration:
+            assert migration.plan(drop=["PurchasesOfBuyer"]).cuts_off == (1,)
+            migration.apply(drop=["PurchasesOfBuyer"])
+        assert (store.slept, seen) == ([WAIT], [2])
+        running.save(Country(code="x"))
+        last = store.program(new)
+        assert last.backfill(fence=True).done
+        store.audited(last)
+
     @pytest.mark.usefixtures("old")
     def test_does_not_drop_a_model_that_had_entities(self, store):
         class Other(Model[int]):
