@@ -1,7 +1,7 @@
 """Every error of oneread: one tree, of usage errors and failures of the store.
 
 A message is static text; the values of one occurrence are `facts`, shown after it. `retryable` of a class is true when
-the same call may succeed later. See the error page of the
+the same call may succeed later, or in another process. See the error page of the
 reference.
 """
 
@@ -35,6 +35,7 @@ __all__ = [
     "NotUnique",
     "OnereadError",
     "OutcomeUnknown",
+    "Outdated",
     "SchemaMismatch",
     "StaleCopies",
     "StillReferenced",
@@ -254,6 +255,12 @@ class StillReferenced(UsageError):
 
 class SchemaMismatch(UsageError):
     """The declared schema does not fit the schema of the store."""
+
+
+class Outdated(SchemaMismatch):
+    """A newer program has changed the store, and this one may not do this; one of the newer release can."""
+
+    retryable = True
 
 
 class StoreMoved(SchemaMismatch):

@@ -35,6 +35,7 @@ REFUSED = {
     "MissingReference",
     "StillReferenced",
     "SchemaMismatch",
+    "Outdated",
     "StoreMoved",
     "NotReady",
 }

@@ -16,7 +16,7 @@ from msgspec import structs
 from oneread.database.operations import Operations
 from oneread.database.store_parts import OpenedSchema, SpanningStore, StoreKind
 from oneread.derivations.schema_rows import fence, stored_schema
-from oneread.errors import SchemaMismatch
+from oneread.errors import Outdated, SchemaMismatch
 from oneread.evolution.changing import change_schema
 from oneread.evolution.declare import DeclaredSchema
 from oneread.evolution.migrate import evolve_schema
@@ -103,7 +103,7 @@ def _kind_of(committer: SystemCommitter) -> StoreKind:
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:
     """Finds a declared schema in a store's history, the newest of several versions; None for a new one.
 
-    One that may not write any more raises SchemaMismatch.
+    One that may not write any more raises Outdated.
     """
     versions = [past for past in stored.history if past.declared == declared.digest]
     if not versions:
@@ -114,10 +114,10 @@ def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | N
     return _Fitting(stored, found.version)
 
 
-def _refusal(stored: StoredSchema, version: int) -> SchemaMismatch:
+def _refusal(stored: StoredSchema, version: int) -> Outdated:
     then = next(past for past in reversed(stored.history) if past.version == version)
     now = stored.history[-1]
-    return SchemaMismatch(_NEWER, version=version, declared=_date(then), newest=now.version, since=_date(now))
+    return Outdated(_NEWER, version=version, declared=_date(then), newest=now.version, since=_date(now))
 
 
 def _date(past: Past) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from oneread.errors import Conflict, SchemaMismatch
+from oneread.errors import Conflict, Outdated
 from oneread.models.versions import StoredSchema, decode, encode
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
@@ -105,9 +105,9 @@ def schema_and_fence() -> Plan[tuple[StoredSchema, bytes]]:
 
 
 def refuse_overtaken(stored: StoredSchema, version: int) -> None:
-    """Raises SchemaMismatch unless a program under this version of the schema may still write."""
+    """Raises Outdated unless a program under this version of the schema may still write."""
     if version < stored.oldest_writer:
-        raise SchemaMismatch(
+        raise Outdated(
             "a newer program has upgraded this store, nothing was written; restart this one with the newer schema",
             version=version,
             store=stored.version,

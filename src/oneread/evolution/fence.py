@@ -21,7 +21,7 @@ from oneread.derivations.schema_rows import (
     stored_logs,
     stored_schema,
 )
-from oneread.errors import NotReady, SchemaMismatch
+from oneread.errors import NotReady, Outdated
 from oneread.models.versions import StoredSchema, ViewState
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
@@ -64,7 +64,7 @@ class Fence:
         self._unlogged: frozenset[type] = frozenset()
 
     def check_writable(self, store: CountedStore, fence: Cell | None) -> None:
-        """Raises SchemaMismatch if a newer program has upgraded the store; in every transaction, before it decides.
+        """Raises Outdated if a newer program has upgraded the store; in every transaction, before it decides.
 
         `fence` is the cell of the fence row, read in this transaction. One request and one row when it has changed: it
         learns what newer programs write, before anything is decoded, and notes `is_stale`: a transaction that shares
@@ -123,14 +123,14 @@ class Fence:
         return view not in self._building and view not in self.retired
 
     def check(self, view: Any) -> None:
-        """Raises NotReady or SchemaMismatch unless a view may be read, as of the last refresh."""
+        """Raises NotReady or Outdated unless a view may be read, as of the last refresh."""
         if view in self._building:
             raise NotReady(_NOT_READY, view=view)
         if view in self.retired:
-            raise SchemaMismatch(_RETIRED, view=view)
+            raise Outdated(_RETIRED, view=view)
 
     def check_logged(self, view: Any, fence: Row | None) -> Plan[None]:
-        """Raises SchemaMismatch unless all programs that write log the changes of a watched view, or logged model.
+        """Raises Outdated unless all programs that write log the changes of a watched view, or logged model.
 
         `fence` is the fence row, read with the log or before it. No request unless it has changed.
         """
@@ -138,7 +138,7 @@ class Fence:
             yield from self.refresh()
         self.check(view)
         if view in self._unlogged:
-            raise SchemaMismatch(_UNLOGGED, view=view)
+            raise Outdated(_UNLOGGED, view=view)
 
     def check_readable(self, view: Any) -> Plan[None]:
         """`check`, after a refresh for a view that was being built; no request for others."""

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 import msgspec
 
-from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
+from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, Outdated
 from oneread.models.differences import Mismatch, difference, is_abstract
 from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.layout_code import functions_of, settler
@@ -453,7 +453,7 @@ class Layouts:
         return self._older.get(doc[:2]) if self._older else None
 
     def decode(self, doc: bytes) -> Any:
-        """The entity of a document of any of the layouts. Raises Corrupt, and SchemaMismatch for a newer one."""
+        """The entity of a document of any of the layouts. Raises Corrupt, and Outdated for a newer one."""
         try:
             reader = self._readers[doc[:2]]
         except KeyError:
@@ -498,7 +498,7 @@ class Layouts:
                 self._readers[prefix] = self._without_withheld(read) if layout.cls in fields else read
 
     def class_of(self, doc: bytes) -> type:
-        """The class of the entity that a document holds. Raises Corrupt, and SchemaMismatch for a newer one."""
+        """The class of the entity that a document holds. Raises Corrupt, and Outdated for a newer one."""
         try:
             return self._classes[doc[:2]]
         except KeyError:
@@ -506,7 +506,7 @@ class Layouts:
 
     def _unknown(self, doc: bytes) -> OnereadError:
         if int.from_bytes(doc[:2], "big") & LAST_NUMBER > self._last and _is_array(doc[2:]):
-            return SchemaMismatch(
+            return Outdated(
                 "this entity was written under a newer schema; restart this program with the newer one; where there is "
                 "none, the entity is damaged",
                 layout=doc[:2].hex(),

@@ -197,7 +197,7 @@ def test_every_error_of_the_tree_has_a_status():
         "Corrupt", "OutcomeUnknown", "StaleCopies", "StoreReplaced",
     }  # fmt: skip
     assert {name for name, status in found.items() if status == 503} == {
-        "Closed", "Unavailable", "NotReady", "BudgetExceeded", "SchemaMismatch", "StoreMoved",
+        "Closed", "Unavailable", "NotReady", "BudgetExceeded", "SchemaMismatch", "Outdated", "StoreMoved",
     }  # fmt: skip
     assert problem_type(errors.LimitExceeded("no", limit=1, bytes=2)).status == 413
     assert problem_type(errors.LimitExceeded("no")).status == 507
@@ -231,7 +231,7 @@ def test_a_process_that_a_newer_program_has_cut_off_is_unavailable(new_url):
         end_lease(old)
         answer = client.get("/write")
     assert (answer.status_code, answer.headers["retry-after"], answer.json()["retryable"]) == (503, "10", True)
-    assert answer.json()["type"] == "urn:oneread:error:SchemaMismatch"
+    assert answer.json()["type"] == "urn:oneread:error:Outdated"
 
 
 def made(name, fields):
