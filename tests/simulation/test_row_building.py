@@ -24,7 +24,7 @@ def test_every_release_and_every_kind_of_end_is_met():
     assert releases == {"added", "both", "shown", "owners", "beside", "few"}
     for end in ("old 0 drain", "old 1 save", "new writer drain", "closer open", "closer backfill"):
         assert any(end in line and line.endswith(": done") for line in lines), end
-    for end in ("SchemaMismatch", "Unavailable", "killed", "NotFound"):
+    for end in ("Outdated", "Unavailable", "killed", "NotFound"):
         assert any(f": {end}" in line for line in lines), end
 
 

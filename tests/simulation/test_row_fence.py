@@ -35,7 +35,7 @@ def test_every_release_and_every_kind_of_end_is_met():
     assert releases == {"added", "changed", "grown"}
     for end in ("old 0 save", "old 1 upsert", "new writer patch", "closer open", "closer backfill"):
         assert any(end in line and line.endswith(": done") for line in lines), end
-    for end in ("SchemaMismatch", "Unavailable", "killed", "NotFound"):
+    for end in ("Outdated", "Unavailable", "killed", "NotFound"):
         assert any(f": {end}" in line for line in lines), end
 
 
