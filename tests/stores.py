@@ -18,6 +18,7 @@ SERVERS = ("bigtable", "hbase")
 ON_SERVERS = {
     "docs/test_which_store.py",
     "unit/console/test_acting.py",
+    "unit/console/test_erasures.py",
     "unit/console/test_deleted.py",
     "unit/console/test_member.py",
     "unit/console/test_forms.py",

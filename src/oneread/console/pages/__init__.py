@@ -17,6 +17,7 @@ from oneread.console.pages.costs import show_costs
 from oneread.console.pages.counters import show_counter, show_counters
 from oneread.console.pages.data import show_classes, show_list
 from oneread.console.pages.entity import show_entity
+from oneread.console.pages.erasures import show_erasures
 from oneread.console.pages.feeds import show_feeds
 from oneread.console.pages.finding import find_by_field
 from oneread.console.pages.graph import show_graph
@@ -76,6 +77,7 @@ PAGES: Final = (
     MenuPage("/moves", show_moves, "/moves", "Moves", 2),
     MenuPage("/heat", show_heat, "/heat", "Heat", 2, rows=RECORDED),
     MenuPage("/slow", show_slow_calls, "/slow", "Slow calls", 2, rows=RECORDED),
+    MenuPage("/erasures", show_erasures, "/erasures", "Erasures", 2),
     MenuPage("/log", show_log, "/log", "Log", 2),
 )
 SHOWN_PAGES: Final = tuple(each for each in PAGES if each.label)
