@@ -144,7 +144,7 @@ def mend_a_fault(browser, url):
     click(browser, "Verify")
     click(browser, "verify everything")
     browser.find_element(By.CSS_SELECTOR, "main form button").click()
-    wait_for(browser, "verifying everything")
+    wait_for(browser, "the verification of everything was begun")
     wait_for(browser, "1 fault in")
     assert "TopThreads" in said(browser, "main")
     click(browser, "repair what verify finds")

@@ -41,6 +41,8 @@ class ConsoleJob:
         self.progress: Progress | None = None
         self.faults: list[Fault] = []
         self.found = 0
+        self.left: frozenset[str] = frozenset()
+        """The texts of faults that a repair could not mend."""
         self.said = ""
         """What it did, once it has ended; why it failed."""
         self.stops = False

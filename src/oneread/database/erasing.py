@@ -24,14 +24,12 @@ from oneread.database.erasures import (
     read_erasure,
 )
 from oneread.database.operations import Operations
+from oneread.database.plain_references import plain_references
 from oneread.database.recorded_places import PlaceDescriber
 from oneread.derivations.counter_fields import ShownCounter
-from oneread.derivations.derivation import CompiledView
 from oneread.derivations.entity_state import EntityState
 from oneread.derivations.erasing import Erase, Rewrite, is_erased
-from oneread.derivations.views import Index
 from oneread.evolution.privacy import PersonalPlace, personal_places
-from oneread.models.paths import path_of
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.engine import Capabilities
@@ -125,7 +123,7 @@ class EntityErasure:
         places = personal_places(self._operations.schema)
         if any(each.kind == "key" and each.field.startswith(f"{cls.__name__}.") for each in places):
             yield KeptBytes("the key, which is personal, in the entity's row and in whatever refers to it")
-        yield from map(KeptBytes, self._kept_references(cls))
+        yield from [KeptBytes(str(each)) for each in plain_references(self._catalog, cls)]
         if self._operations.schema.jobs:
             yield KeptBytes("jobs that wait or are set aside: they have what the program gave them")
         if self._capabilities.persistent:
@@ -144,16 +142,6 @@ class EntityErasure:
         for each in places:
             if each.table == "counts" and each.kind in ("unique value", "key of rows") and each.note != "as a digest":
                 yield KeptBytes(f"the value of {each.field} as the key of a row of {each.place}: declare it hashed")
-
-    def _kept_references(self, cls: type) -> Iterator[str]:
-        """The fields that refer to it and copy nothing: no row says which entities these are, but an index may."""
-        kind, views = self._catalog.kinds[cls], self._catalog.views
-        for holder, entity_type in self._catalog.entity_types.items():
-            for each in entity_type.references:
-                if each.kind is kind and each.on_delete == "keep" and not each.tracked:
-                    by = next((v for v, view in views.items() if _begins_with(view, holder, each.name)), None)
-                    found = "no view lists which" if by is None else f"{by.__name__} lists which"
-                    yield f"{holder.__name__}.{each.name} of entities that refer to it by its key; {found}"
 
     # What it does.
 
@@ -292,13 +280,6 @@ def receipts(limit: int) -> Plan[list[Erasure]]:
     """The receipts in the order of models and keys. One request."""
     found = yield from Scan("system", ERASURES, limit)
     return [read_erasure(each) for each in found]
-
-
-def _begins_with(view: CompiledView, holder: type, field: str) -> bool:
-    """Whether a view is an index of these entities whose key begins with this field."""
-    if not issubclass(view.cls, Index) or view.cls.is_added or not issubclass(holder, view.model):
-        return False
-    return bool(view.key.parts) and path_of(view.key.parts[0].rule.field).names == (field,)
 
 
 def _state_of(state: EntityState) -> ErasedState:

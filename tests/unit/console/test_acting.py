@@ -192,21 +192,23 @@ def test_a_fault_is_found_and_mended_by_forms(filled):
     remove_a_row(filled)
     with opened(filled) as browser:
         assert "the rows were not compared yet" in browser.get("/")
-        assert "verifying everything" in browser.send("/do/verify")
+        assert "the verification of everything was begun" in browser.send("/do/verify")
         page = wait_for(browser, "/verify", "1 fault in")
         assert 'class="ok"><bdi>1 fault' not in page
         assert "the first 1" not in page
-        assert {"/data/EveningsOfTown", "/do/repair"} <= set(links(page.partition("1 fault")[2]))
+        assert {"/data/EveningsOfTown", "/do/repair?of=EveningsOfTown"} <= set(links(page.partition("1 fault")[2]))
         assert "EveningsOfTown" in page
         assert "repair mends it" in page
         browser.send("/do/repair")
-        wait_for(browser, "/verify", "1 fault mended")
+        repaired = wait_for(browser, "/verify", "1 fault mended")
+        assert "mended</bdi></td>" in repaired.replace("\n", "") or ">mended<" in repaired
+        assert "1 fault mended: EveningsOfTown" in browser.get("/log")
         browser.send("/do/verify")
         page = wait_for(browser, "/verify", "no faults in")
         assert "Last verification" in page
         assert "clean" in page
         assert "everything is as it should be" in browser.get("/")
-        assert "Verify" in browser.get("/log") or "verifying everything" in browser.get("/log")
+        assert "the verification of everything was begun" in browser.get("/log")
 
 
 def test_a_console_that_only_reads_verifies_too(filled):

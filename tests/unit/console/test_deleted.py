@@ -149,7 +149,7 @@ def test_one_page_has_everything_that_a_deleted_entity_left(filled):
     assert "this letter has to be answered first" in error
     assert table(found, "Lists by it") == [
         ["BillsOfSeller index", "2 rows"],
-        ["LettersOf aggregate", "a group"],
+        ["LettersOf aggregate", "1 group"],
     ]
     assert table(found, "Its counters") == [["views:ada", "5"]]
     assert "/data/BillsOfSeller?key=ada" in links(page)

@@ -41,6 +41,7 @@ def test_receipts_and_places_are_listed(url):
     with opened(url, schema=SCHEMA, writes=False) as browser:
         page = browser.get("/erasures")
         assert "/entity/Guest?key=7" in links(page)
+        assert "Visit.host may refer to it as well, by its key alone:" in browser.get("/entity/Guest", key="8")
         table, kept, places = [each for each in browser.json("/erasures")["page"]["blocks"] if each["type"] == "table"]
         (row,) = table["rows"]
         texts = [cell[0]["text"] for cell in row]

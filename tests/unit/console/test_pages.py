@@ -125,7 +125,7 @@ def test_an_entity_has_its_fields_links_and_versions(filled):
         assert "Chess &amp; more" in page
         assert "Raw row:" in page
         assert "If it were deleted:" in page
-        assert "a plain Ref leaves no trace" in browser.get("/entity/Notice", key="1")
+        assert "none that is listed" in browser.get("/entity/Notice", key="1")
         for query in ({"key": "1"}, {"key": "1", "check": "yes"}):
             document = browser.json("/entity/Evening", **query)
             assert 1 <= document["cost"]["requests"] <= int(document["page"]["most"].split()[0])

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 from oneread.console.acting import ActedOn, ActionDone, ActionPage, wanted
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import FormInput, NoteBlock, says
 from oneread.console.jobs import ConsoleJob
+from oneread.console.log import log_action
 from oneread.costs.bounds import counted
 from oneread.errors import NotFound, UsageError
 from oneread.verify.noted import note_verified
+
+_LOGGED: Final = 5
+"""Faults that the log names."""
 
 
 def _pace(ask: PageRequest) -> float | None:
@@ -59,7 +63,7 @@ async def verify(ask: PageRequest, on: ActedOn[list[type[Any]]]) -> ActionDone:
         return f"{faults} in {counted(found.rows, 'row')}{skipped}"
 
     ask.jobs.start("verify", by, work)
-    return ActionDone(f"verifying {on.of}", ask.link("/verify"))
+    return ActionDone(f"the verification of {on.of} was begun", ask.link("/verify"))
 
 
 async def describe_repair(_ask: PageRequest, on: ActedOn[list[type[Any]]]) -> ActionPage:
@@ -76,11 +80,17 @@ async def repair(ask: PageRequest, on: ActedOn[list[type[Any]]]) -> ActionDone:
         done = await db.repair(*on.found, pace=pace, on_fault=job.note_fault, progress=job.report)
         if not on.found:
             await db.run(note_verified(done.verification, by))
+        job.left = frozenset(each.text for each in done.left)
         left = f", {counted(len(done.left), 'fault')} left: {'; '.join(done.reasons)}" if done.left else ""
-        return f"{counted(done.mended, 'fault')} mended{left}"
+        said = f"{counted(done.mended, 'fault')} mended{left}"
+        texts = "; ".join(each.text for each in job.faults[:_LOGGED])
+        await db.run(
+            log_action(db.operations.committer, by, ("repair", on.of), f"{said}: {texts}" if texts else said, "")
+        )
+        return said
 
     ask.jobs.start("repair", by, work)
-    return ActionDone(f"repairing {on.of}", ask.link("/verify"))
+    return ActionDone(f"the repair of {on.of} was begun", ask.link("/verify"))
 
 
 async def describe_backfill(_ask: PageRequest, _on: ActedOn[None]) -> ActionPage:

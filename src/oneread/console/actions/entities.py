@@ -7,7 +7,7 @@ from typing import Any
 from oneread.console.acting import ActedOn, ActionDone, ActionPage, undo_of, wanted
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import FoldBlock, FormInput, NoteBlock, PageBlock, TableBlock, columns, says
-from oneread.console.pages.data import bound_text
+from oneread.console.pages.data import written_text
 from oneread.database.typed_keys import NONE, WantedType, has_words, key_parts, value, whole_key, word
 from oneread.errors import InvalidQuery, NotFound, printable
 from oneread.models.model import Model
@@ -48,7 +48,7 @@ async def describe_patch(ask: PageRequest, on: ActedOn[Any]) -> ActionPage:
     name, wanted_type = _field(ask, on.found)
     bound = ask.costs.patch(type(on.found), name)
     blocks: list[PageBlock] = [
-        NoteBlock("warn", says(f"writes at most {bound_text(bound)}; tasks follow for what is more")),
+        NoteBlock("warn", says(f"it {written_text(bound)}")),
         FoldBlock("what that is made of", str(bound)),
     ]
     label = f"{name}, {NONE} for none" if wanted_type.optional else name
@@ -88,9 +88,7 @@ async def describe_delete(ask: PageRequest, on: ActedOn[Any]) -> ActionPage:
     holders = (await ask.db.places(cls, *key, limit=_HOLDERS)).holders
     bound = ask.costs.delete(type(on.found))
     blocks: list[PageBlock] = [
-        NoteBlock(
-            "bad", says(f"there is no way back. Writes at most {bound_text(bound)}; tasks follow for what is more")
-        ),
+        NoteBlock("bad", says(f"there is no way back. It {written_text(bound)}")),
         FoldBlock("what that is made of", str(bound)),
     ]
     if holders:

@@ -49,6 +49,13 @@ def bound_text(bound: Bound) -> str:
     return f"{counted(bound.requests, 'request')}, {counted(bound.rows, 'row')}"
 
 
+def written_text(bound: Bound) -> str:
+    """What a write does at most, in words."""
+    if bound.unlimited:
+        return f"is {'; '.join(bound.limits_to_declare)}"
+    return f"writes at most {bound_text(bound)}; tasks follow for what is more"
+
+
 def key_text(catalog: Catalog, cls: Any) -> str:
     """The names of the parts of a key, in their order."""
     return ", ".join(each.name for each in key_parts(catalog, cls))

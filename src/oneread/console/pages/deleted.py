@@ -69,15 +69,13 @@ async def look_into_lists(ask: PageRequest, cls: type, key: tuple[Any, ...]) -> 
 
 async def _look_into(ask: PageRequest, view: type[View[Any]], key: tuple[Any, ...]) -> CellTexts:
     try:
-        if issubclass(view, Aggregate) and len(ask.catalog.views[view].key.parts) == 1:
-            group = await ask.db.find(view, *key)
-            return says("nothing", "dim") if group is None else says("a group", "warn")
         page = await ask.db.page(view, *key, limit=min(_ROWS, view.max_limit))
     except OnereadError as error:  # it is being built, or damaged: the others are shown all the same
         return says(str(error), "bad")
     if not page.rows:
         return says("nothing", "dim")
-    return says(f"{counted(len(page.rows), 'row')}{' or more' if page.next else ''}", "warn")
+    what = "group" if issubclass(view, Aggregate) else "row"
+    return says(f"{counted(len(page.rows), what)}{' or more' if page.next else ''}", "warn")
 
 
 def deleted_facts(found: EntityPlaces) -> list[PageBlock]:

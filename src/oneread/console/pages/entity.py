@@ -20,7 +20,7 @@ from oneread.console.blocks import (
     instant,
     says,
 )
-from oneread.console.pages.data import bound_text, kind_of
+from oneread.console.pages.data import bound_text, kind_of, written_text
 from oneread.console.pages.deleted import (
     counters_of,
     deleted_facts,
@@ -33,6 +33,7 @@ from oneread.console.pages.deleted import (
 )
 from oneread.costs.bounds import counted
 from oneread.database.places import EntityPlaces, EntityVersions, Holder, RawCell, ShownNumber, ShownPlace
+from oneread.database.plain_references import plain_references
 from oneread.database.typed_keys import has_words, key_parts, whole_key, word
 from oneread.errors import Corrupt, InvalidQuery, NotFound
 from oneread.models.model import Model, key_names
@@ -81,7 +82,7 @@ async def _entity(
     blocks: list[PageBlock] = [FactsBlock("Fields", _fields(ask, found.entity, words))]
     blocks += [FactsBlock("Versions", _versions(found.versions)), _raw_row(list(found.cells))]
     bound = ask.costs.delete(type(found.entity))
-    blocks.append(FoldBlock(f"If it were deleted: at most {bound_text(bound)}; tasks do what is more", str(bound)))
+    blocks.append(FoldBlock(f"If it were deleted: it {written_text(bound)}", str(bound)))
     if ask.may_write:
         blocks.append(NoteBlock("", says("delete it", link=ask.link("/do/delete", of=cls.__name__, key=words))))
     how = ask.explain.places(cls, *key, check=checks)
@@ -160,10 +161,16 @@ def _places(ask: PageRequest, cls: type, words: list[str], found: EntityPlaces) 
 def _holders(ask: PageRequest, cls: type, words: list[str], found: EntityPlaces) -> list[PageBlock]:
     """A page of who refers to it."""
     heads = columns("entity", "by", "takes")
-    none = "none that is listed: a plain Ref leaves no trace at what it refers to"
+    none = "none that is listed"
     rows = [_holder(ask, each) for each in found.holders]
     onward = ask.link(f"/entity/{cls.__name__}", key=words, cursor=found.next) if found.next else ""
-    return [TableBlock("Who refers to it", heads, rows, empty=none), WaysBlock(next=onward)]
+    blocks: list[PageBlock] = [TableBlock("Who refers to it", heads, rows, empty=none), WaysBlock(next=onward)]
+    for each in plain_references(ask.catalog, cls):
+        by = says("no view lists which", "dim")
+        if each.view is not None:
+            by = says(each.view.__name__, link=ask.link(f"/data/{each.view.__name__}", key=words))
+        blocks.append(NoteBlock("", (*says(f"{each.field} may refer to it as well, by its key alone:"), *by)))
+    return blocks
 
 
 _BY: Final = {"back-reference": "says to its source who takes values of it", "hold": "forbids its source's delete"}

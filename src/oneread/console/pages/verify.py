@@ -7,6 +7,7 @@ from typing import Final
 from oneread.console.acting import offer
 from oneread.console.asking import PageRequest, text_cell
 from oneread.console.blocks import (
+    CellTexts,
     ConsolePage,
     FactsBlock,
     NoteBlock,
@@ -19,6 +20,7 @@ from oneread.console.blocks import (
 )
 from oneread.console.jobs import ConsoleJob
 from oneread.costs.bounds import counted
+from oneread.plans.progress import Fault
 from oneread.verify.noted import NotedVerification, last_verified
 
 _TONES: Final[dict[str, Tone]] = {"running": "", "ended": "ok", "stopped": "warn", "failed": "bad"}
@@ -59,7 +61,6 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
     blocks: list[PageBlock] = [FactsBlock(job.kind.capitalize(), facts)]
     if job.found:
         classes = ask.db.operations.schema.named()
-        repair = ask.link("/do/repair") if ask.may_write else ""
         rows = [
             [
                 says(each.kind, "bad"),
@@ -67,7 +68,7 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
                 (text_cell(each.row),),
                 (text_cell(each.found or "nothing"),),
                 (text_cell(each.expected or "nothing"),),
-                says("repair mends it", link=repair) if each.mendable else says(_BY_HAND[each.droppable]),
+                _then(ask, job, each),
             ]
             for each in job.faults[:SHOWN]
         ]
@@ -75,6 +76,16 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
         first = f", the first {len(rows):,}" if len(rows) < job.found else ""
         blocks.append(TableBlock(f"{counted(job.found, 'fault')}{first}", heads, rows))
     return blocks
+
+
+def _then(ask: PageRequest, job: ConsoleJob, fault: Fault) -> CellTexts:
+    """What becomes of a fault, or has become of it."""
+    if not fault.mendable:
+        return says(_BY_HAND[fault.droppable])
+    if job.kind == "repair" and job.state == "ended":
+        return says("left", "bad") if fault.text in job.left else says("mended", "ok")
+    classes = [fault.view] if fault.view in ask.db.operations.schema.named() else []
+    return says("repair mends it", link=ask.link("/do/repair", of=classes) if ask.may_write else "")
 
 
 def _noted(noted: NotedVerification) -> FactsBlock:
