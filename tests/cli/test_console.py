@@ -106,6 +106,6 @@ def test_a_schema_that_the_store_does_not_have_shows_its_plan(process, tmp_path)
         page = client.get(f"{line.partition('?')[0]}schema")
         assert page.status_code == 200
         assert "PersonByEmail" in page.text
-        assert "oneread migrate apply --drop" in page.text
+        assert "not read any more, and written for older programs" in page.text
     running.send_signal(signal.SIGINT)
     assert running.communicate(timeout=60)[1] == ""
