@@ -19,7 +19,8 @@ _WORDS = (
 _PLACES = ("hall", "factory", "library", "school", "garden", "tower", "museum", "station", "café", "barn")
 _SPAN = 1_000_000
 """Numbers of events of one writer."""
-_SHORT = timedelta(seconds=5)
+SHORT = timedelta(seconds=5)
+"""How long an event lasts that ends soon."""
 
 
 def title(chance: Random) -> str:
@@ -34,7 +35,7 @@ def venue(chance: Random, number: int) -> Venue:
 
 def event(chance: Random, number: int) -> Event:
     """An event in some venue; one in ten ends soon, and is swept."""
-    lasts = _SHORT if not chance.randrange(10) else timedelta(days=chance.randint(1, 300))
+    lasts = SHORT if not chance.randrange(10) else timedelta(days=chance.randint(1, 300))
     place = Place.of(chance.randrange(VENUES))
     return Event(number=number, title=title(chance), place=place, ends_at=datetime.now(UTC) + lasts)
 

@@ -364,7 +364,7 @@ def a_cell_is_stamped_by_the_clock(patch):
         CopyFollower,
         "_put_cells",
         ("    values:", "    clock = yield from Now()\n    values:"),
-        ("Cell(value, root.version)", "Cell(value, max(clock, root.version))"),
+        ("stamp = root.version", "stamp = max(clock, root.version)"),
     )
 
 

@@ -183,6 +183,7 @@ def a_task_is_there_before_its_row(patch):
     put = f"    tasks = [{row} for key, made, *_rest in done for each in made.tasks(key).items()]\n"
     groups = "(key, made.version, made.groups) for key, made, *_rest in done"
     put += f"    tasks += outbox.group_task_rows({groups})\n"
+    put += "    for _key, intents, *_rest in done:\n        tasks += job_puts(intents.jobs, intents.version)\n"
     put += '    if tasks:\n        yield from Mutate("system", tasks)\n'
     edit(patch, Journal, "apply", (put, ""), ("    if together:", f"{put}    if together:"))
 

@@ -241,7 +241,7 @@ def a_cell_of_nothing_stays(patch):
 BY_SEED = {
     root_rows_are_not_read_again: 20,
     tasks_are_not_looked_at: 0,
-    tasks_are_read_before_the_root_rows: 59,
+    tasks_are_read_before_the_root_rows: 129,
     places_are_not_looked_at: 4,
     what_was_trimmed_is_missing: 1,
     one_side_that_waits_is_enough: 4,

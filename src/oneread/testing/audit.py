@@ -131,11 +131,11 @@ class Audit:
         self._check_numbers()
 
     def _check_holds(self) -> None:
-        """What entities refer to with `on_delete="refuse"` exists."""
+        """What entities refer to with `on_delete="refuse"` exists, except where it may be missing from the start."""
         for key, entity in self.entities().items():
             for each in self._catalog.type_of(entity).holding:
                 for source in each.keys(entity):
-                    if not self.is_stored(source):
+                    if not (each.missing_ok or self.is_stored(source)):
                         name = self._catalog.name_of
                         raise Offence(f"{name(key)} refers to {name(source)}, deleted")
 

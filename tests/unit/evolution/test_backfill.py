@@ -12,7 +12,16 @@ from oneread.database.worker import Worker
 from oneread.derivations.emitted_record import LAST_VALUES, ROWS, SUMS, UNIQUE, form_of
 from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.encoding.ranges import prefix_range
-from oneread.errors import AlreadyExists, Corrupt, LimitExceeded, NotReady, SchemaMismatch, StoreError, UsageError
+from oneread.errors import (
+    AlreadyExists,
+    Corrupt,
+    LimitExceeded,
+    NotReady,
+    Outdated,
+    SchemaMismatch,
+    StoreError,
+    UsageError,
+)
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.evolution.backfill_position import position
 from oneread.models.versions import Retired
@@ -167,10 +176,10 @@ class TestOldCode:
             lambda: old.delete(Country, "z"),
             lambda: old.transact(lambda work: work.save(Country(code="y"))),
         ):
-            with pytest.raises(SchemaMismatch) as refusal:
+            with pytest.raises(Outdated) as refusal:
                 write()
             assert refusal.value.facts == {"version": 1, "store": 2}
-            assert not refusal.value.retryable
+            assert refusal.value.retryable
         assert store.engine.answer(Read("roots", [old.operations.kind(Country).key(("z",))])) == before
         assert old.find(Country, "y") is None
         assert old.get(Country, "z").area == 0

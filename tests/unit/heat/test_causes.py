@@ -247,7 +247,7 @@ def test_each_verb_is_recorded_or_named(kind):
         "backup", "close", "cost", "version", "moved", "explain", "cache_use", "hot_spots",  # ask the store nothing
         "heat", "hot_keys", "slow_calls", "doctor",  # would show themselves
         "exists", "scan",  # call find and page
-        "places",  # of operators, as what shows heat
+        "places", "erasures", "plan_erasure", "erase", "scrub", "left_bytes",  # of operators, as what shows heat
         "launch", "launches", "run",
         "start_jobs",  # what it begins is recorded as work of the worker
     }  # fmt: skip
