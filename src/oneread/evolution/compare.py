@@ -6,6 +6,7 @@ See "Schema history" of the decisions page and docs/explanation/schema-evolution
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -346,11 +347,31 @@ class Comparison:
         if before != after:
             self._report("changed", SPREAD, before, after, _OF_A_SPREAD)
 
-    def is_compatible(self, difference: Difference) -> bool:
-        """Whether programs that do not know a difference may continue: a field more, or another order of fields."""
+    def is_compatible(self, difference: Difference, taken: AbstractSet[str]) -> bool:
+        """Whether programs that do not know a difference may continue.
+
+        They may beside another order of fields, a field more, and another name of one that no entity copies, unless
+        the new name is `taken` by a field that programs of before still know under it.
+        """
+        name = difference.field
         if difference.what == "reordered":
-            return not difference.field
-        return difference.what == "added" and difference.field in self.declared.addable
+            return not name
+        if name in taken:
+            return False
+        if difference.what == "renamed":
+            return self._is_plain(name)
+        return difference.what == "added" and name in self.declared.addable
+
+    def _is_plain(self, name: str) -> bool:
+        """Whether a field's name is in no row: it is not of the key, refers to nothing, and no entity copies it."""
+        noted = dict(self.declared.promises).keys() | dict(self.declared.targets).keys() | {*self.declared.keys}
+        noted |= {each.field for each in self.declared.rollups}
+        copied = {path.partition(".")[0] for path in self.declared.copied_from}
+        return "." not in name and name not in noted | copied
+
+    def renamed_fields(self) -> set[str]:
+        """The stored names of fields that are declared under another name."""
+        return {before for before, after in self.names.items() if before != after}
 
 
 def parts_behind(layouts: Mapping[str, StoredLayout], layout: StoredLayout) -> dict[str, tuple[Type, ...]]:

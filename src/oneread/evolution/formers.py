@@ -86,7 +86,7 @@ def why_not_served(former: StoredView, view: DeclaredView, is_changed: Callable[
         return _NOT_BUILT
     if view.is_paired:
         return _PAIRED
-    if any(is_changed(model, path) for model, path in _steps(former.rules)):
+    if any(is_changed(model, path) for model, path in steps_of_rules(former.rules)):
         return "a field that its former generation takes is changed as well"
     keys = [[rule.found_by for rule in each.key] for each in (former.rules, view.stored)]
     if view.is_marked and keys[0] != keys[1]:
@@ -103,10 +103,11 @@ def why_not_kept(known: StoredView, is_changed: Callable[[str, str], bool]) -> s
         return _UNKEPT
     if known.state != "readable":
         return _NOT_COMPLETE
-    return _OTHER_FIELDS if any(is_changed(model, path) for model, path in _steps(known.rules)) else ""
+    return _OTHER_FIELDS if any(is_changed(model, path) for model, path in steps_of_rules(known.rules)) else ""
 
 
-def _steps(rules: StoredRules) -> Iterator[tuple[str, str]]:
+def steps_of_rules(rules: StoredRules) -> Iterator[tuple[str, str]]:
+    """(model, path) of each value that rules read, and of each reference on the way to it."""
     for way in (*(way for rule in rules.rules for way in (*rule.ways, *rule.conditions)), *rules.conditions):
         yield from way
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -17,9 +18,9 @@ _UNDECLARED: Final = (
 )
 
 BREAKING: Final[dict[What, str]] = {
-    "added": "it is copied, guarded, stamped or a total, or needs a value, which they do not do",
+    "added": "it is copied, guarded, stamped or a total, needs a value, or has the name of a field that they know",
     "dropped": "they expect it",
-    "renamed": "they know it under its old name",
+    "renamed": "they know it under its old name, by which it is copied or referred to, or which another field has now",
     "retyped": "they write values of its old type",
     "widened": "they cannot read every value that may be stored now",
     "changed": "they keep to what was declared before",
@@ -28,12 +29,17 @@ BREAKING: Final[dict[What, str]] = {
 """Why a program that does not know a difference may not write any more."""
 
 
-def why_breaking(each: Comparison, *, renew: bool, notify_again: bool) -> list[str]:
-    """Why a program that knows the stored layout only would break rows of the new one, or what is derived from them."""
+def why_breaking(each: Comparison, earlier: Iterable[StoredLayout], *, renew: bool, notify_again: bool) -> list[str]:
+    """Why a program that knows the stored layout only would break rows of the new one, or what is derived from them.
+
+    `earlier` are the layouts behind the stored one.
+    """
+    taken = {origin.of for layout in earlier for origin in layout.origins if origin.of != origin.field}
+    taken |= each.renamed_fields()
     found = [
         f"{one.name}{'.' if one.field else ''}{one.field}: {BREAKING[one.what]}"
         for one in each.differences
-        if not each.is_compatible(one)
+        if not each.is_compatible(one, taken)
     ]
     if (renew or notify_again) and not found:
         found.append(f"{each.declared.name}: a view or a copy needs values of it that they do not give on")

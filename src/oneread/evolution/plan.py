@@ -270,7 +270,8 @@ class _Evolution:
         if not each.differences and not (renew or notify_again):
             self._layouts[model.name] = next_layout(each.stored.number, model)
             return
-        breaking = why_breaking(each, renew=renew, notify_again=notify_again)
+        behind = (*self._older.get(model.name, ()), *self._former.get(model.name, ()))
+        breaking = why_breaking(each, behind, renew=renew, notify_again=notify_again)
         self._reasons.extend(breaking)
         self._layouts[model.name] = next_layout(self._number(), model)
         if each.free and breaking:  # no row has an older layout, and none will: those who would write one are cut off

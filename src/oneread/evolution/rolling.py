@@ -6,27 +6,28 @@ docs/decisions/0042-older-programs-keep-what-they-do-not-know.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from oneread.derivations.compiled_schema import FormerView, SchemaNumbers
 from oneread.evolution.compare import Comparison
 from oneread.evolution.declare import DeclaredModel, DeclaredSchema, DeclaredView
-from oneread.evolution.formers import former_name, keyspaces_of
-from oneread.models.versions import StoredLayout, StoredSchema, StoredView
+from oneread.evolution.formers import former_name, keyspaces_of, steps_of_rules
+from oneread.models.versions import Origin, StoredLayout, StoredSchema, StoredView
 
 
 def numbers_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> SchemaNumbers | None:
     """The numbers that a store gave to the declarations of one of its versions that may still write.
 
-    None when a layout of that version, or a generation of one of its views, is not known any more.
+    None when a layout of that version, or a generation of one of its views, is not known any more, or when it would
+    write a view that it does not declare, by a field that it knows under another name.
     """
     layouts = {name: layout.number for name, layout in stored.layouts.items()}
     older, last = stored.older, stored.last
-    views = _views_of(stored, declared, version)
-    if views is None:
+    if (views := _views_of(stored, declared, version)) is None:
         return None
+    formers = _formers(views, declared)
     if version < stored.version:
         own = {model.name: _own_layout(stored, declared, model) for model in declared.models}
         found = {name: place for name, place in own.items() if place is not None}
@@ -34,11 +35,14 @@ def numbers_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> 
             return None
         known = {name: stored.layouts_of(name) for name in found}
         layouts = {name: known[name][place].number for name, place in found.items()}
-        older = {name: known[name][:place] for name, place in found.items()}
+        older = {name: _layouts_behind(known[name], place) for name, place in found.items()}
+        renamed = {(name, path) for name, place in found.items() for path in _called_otherwise(known[name][place])}
+        if any(step in renamed for each in formers for step in steps_of_rules(each.rules)):
+            return None
         last = max(_numbers(stored, declared, layouts, views))
     numbers = {name: (view.number, view.generation) for name, view in views.items()}
     watched = {name: view.watched for name, view in views.items() if view.watched}
-    return SchemaNumbers(stored.kinds, layouts, numbers, older, last, watched, stored.logged, _formers(views, declared))
+    return SchemaNumbers(stored.kinds, layouts, numbers, older, last, watched, stored.logged, formers)
 
 
 def _views_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> Mapping[str, StoredView] | None:
@@ -76,6 +80,25 @@ def _formers(views: Mapping[str, StoredView], declared: DeclaredSchema) -> tuple
         if not is_part and name not in names and view.kind in kinds and view.state == "readable" and view.rules:
             found.append(FormerView(name, view.former_of if view.former_of in names else "", view.model, view.rules))
     return tuple(found)
+
+
+def _layouts_behind(known: Sequence[StoredLayout], own: int) -> tuple[StoredLayout, ...]:
+    """The layouts before that at the place `own`, by the names that fields have in that one."""
+    called = {origin.field: origin.of for origin in known[own].origins} if own + 1 < len(known) else None
+    if called is None:
+        return (*known[:own],)
+    return tuple(
+        msgspec.structs.replace(
+            each,
+            origins=tuple(Origin(called[one.field], one.of, one.was) for one in each.origins if one.field in called),
+        )
+        for each in known[:own]
+    )
+
+
+def _called_otherwise(layout: StoredLayout) -> Iterator[str]:
+    """The present names of the fields that are called otherwise in a layout."""
+    return (origin.field for origin in layout.origins if origin.field != origin.of)
 
 
 def _own_layout(stored: StoredSchema, declared: DeclaredSchema, model: DeclaredModel) -> int | None:

@@ -8,7 +8,7 @@ way, and written with the elements that it does not know. Documents of the curre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -217,12 +217,15 @@ class OlderLayout(Generic[E]):
 
 
 class NewerLayout(OlderLayout[E]):
-    """The decoder of a newer layout, which has every field of the current one and others that are unknown here."""
+    """The decoder of a newer layout, which has every field of the current one and others that are unknown here.
 
-    def __init__(self, stored: StoredLayout, current: Layout[E], names: Names) -> None:
-        same = tuple(Origin(path, path) for path in _paths(current.fields))
+    `called` is the path in it of each current one that has another there.
+    """
+
+    def __init__(self, stored: StoredLayout, current: Layout[E], names: Names, called: Mapping[str, str]) -> None:
+        same = tuple(Origin(path, called.get(path, path)) for path in _paths(current.fields))
         super().__init__(msgspec.structs.replace(stored, origins=same, renew=False, notify_again=False), current, names)
-        known = [self._stored_fields[field.name].place for field in current.fields]
+        known = [self._stored_fields[self._origins[field.name].of].place for field in current.fields]
         self._known = known
         self._unknown = sorted({each.place for each in self._stored_fields.values()} - {*known})
 
@@ -246,6 +249,17 @@ class NewerLayout(OlderLayout[E]):
             return b"".join([head, array_header(len(elements)), *elements])
 
         return keep
+
+
+def called_since(layouts: Sequence[StoredLayout], own: int) -> Iterator[tuple[StoredLayout, dict[str, str]]]:
+    """The layouts behind that at the place `own`, each with what the paths of that one are called in it.
+
+    `layouts` are those of one class, the newest last; an older one says where the fields of the newest are in it.
+    """
+    newest = {origin.of: origin.field for origin in layouts[own].origins}
+    for layout in layouts[own + 1 :]:
+        here = {origin.field: origin.of for origin in layout.origins}
+        yield layout, {path: here.get(last, last) for path, last in newest.items()}
 
 
 def _refers(given: Type) -> bool:

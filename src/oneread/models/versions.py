@@ -332,8 +332,9 @@ _WITH_LOGS: Final = 6
 _NEWEST: Final = 7
 """The format with former generations of views, and with views that are written for older programs alone, which earlier
 releases would not write; with views that are written for some entities, which they would call complete; with conditions
-of numbers and ttls of aggregates, which they would leave out of rules that they store again; and while the store is
-moved or moved into: they would neither log nor wait."""
+of numbers and ttls of aggregates, which they would leave out of rules that they store again; with layouts in which
+fields are called otherwise, which they would look for by their own names; and while the store is moved or moved into:
+they would neither log nor wait."""
 
 
 class _Head(msgspec.Struct):
@@ -369,9 +370,14 @@ def decode(data: bytes) -> StoredSchema:
 def encode(stored: StoredSchema) -> bytes:
     """The schema row's bytes."""
     fields = {name: getattr(stored, name) for name in stored.__struct_fields__}
-    is_newest = stored.moving or any(map(_is_newest, stored.views.values()))
+    is_newest = stored.moving or _has_renamed(stored) or any(map(_is_newest, stored.views.values()))
     fields["format"] = _NEWEST if is_newest else _WITH_LOGS if stored.logged else FORMAT
     return msgspec.msgpack.encode({name: each for name, each in fields.items() if each or name not in _OMITTED})
+
+
+def _has_renamed(stored: StoredSchema) -> bool:
+    layouts = (layout for each in stored.older.values() for layout in each)
+    return any(origin.field != origin.of for layout in layouts for origin in layout.origins)
 
 
 def _is_newest(view: StoredView) -> bool:
