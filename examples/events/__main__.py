@@ -46,7 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     ):
         acting.add_argument(name, type=lambda text: whole(text, 10**6), default=default, help=f"{does} ({default})")
     acting.add_argument("--folder", type=Path, help="where programs log (a new folder, removed if all is right)")
-    acting.add_argument("--me", type=int, help=argparse.SUPPRESS)
+    acting.add_argument("--release", action="store_true", help="deploy the next release of the site in the middle")
+    acting.add_argument("--role", choices=("write", "settle", "compare"), help=argparse.SUPPRESS)
+    acting.add_argument("--me", type=int, default=0, help=argparse.SUPPRESS)
     for each in (working, acting, checking):
         each.add_argument("--mails", type=Path, metavar="FILE", help="what was mailed (a file named after the store)")
     return parser

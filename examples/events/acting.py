@@ -1,7 +1,8 @@
 """Programs that write and workers that do what follows, killed with SIGKILL at random moments: `act`.
 
 A writer logs each call before it is made, and its answer behind it. In the end each call that was acknowledged must be
-stored once, none that was refused, and none that was not made; then `check` makes everything again.
+stored once, none that was refused, and none that was not made; then `check` makes everything again. With `--release`
+the next release of the site is deployed in the middle, while programs of this one write.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from time import sleep
+from typing import NamedTuple
 
 import msgspec
 
 from examples.comparing import all_rows
-from examples.events import attending, loading, mailing, schema, source, stores
+from examples.events import attending, loading, mailing, next_release, schema, source, stores
 from examples.events.verbs import differing
 from examples.moving import kill, kill_all, wait_for
 from examples.moving_programs import Answered, Call, Made, write
@@ -40,6 +42,7 @@ PAUSE = 0.05
 """Seconds that a mail takes, before its line and behind it: so that kills meet workers there."""
 PATIENCE = 180.0
 """Seconds in which all mails must be sent in the end: a job of a killed worker is taken over after ten."""
+_COMMAND = [sys.executable, "-m", "examples.events"]
 REFUSED = (AlreadyExists, Conflict, InvalidValue, NotFound)
 ONCE = ("come", "leave", "move", "remark")
 """What is not made again where it is not known whether it was stored."""
@@ -83,7 +86,7 @@ _MADE: dict[str, Callable[[AsyncDatabase, EventCall, str], Awaitable[object]]] =
 }
 
 
-def _write(given: Namespace, data: source.Data) -> None:
+def _write(given: Namespace, data: source.Data) -> int:
     """The life of a writer; a call that is refused has the result 0."""
     with asyncio.Runner() as runner:
 
@@ -104,6 +107,7 @@ def _write(given: Namespace, data: source.Data) -> None:
             _calls(given.me, data), lambda call, token: runner.run(made(call, token)), given.rate, log, given.me
         )  # fmt: skip
         runner.run(db.close())
+    return 0
 
 
 def _calls(me: int, data: source.Data) -> Iterator[EventCall]:
@@ -156,9 +160,8 @@ def act(given: Namespace) -> int:
         Mistake: it cannot begin with this store.
     """
     data = source.read(given.data)
-    if given.me is not None:
-        _write(given, data)
-        return 0
+    if given.role is not None:
+        return _ROLES[given.role](given, data)
     if given.db.startswith("memory:"):
         raise Mistake("several processes write into a store on disk or on servers")
     with stores.for_loading(given.db) as db:
@@ -166,19 +169,36 @@ def act(given: Namespace) -> int:
     asyncio.run(_begin(given.db, data))
     is_new, given.folder = given.folder is None, given.folder or Path(tempfile.mkdtemp(prefix="acting-"))
     given.folder.mkdir(exist_ok=True)
-    mails = given.mails or mailing.file_of(given.db)
-    writers = _live(given, mails)
-    answered = Answered([given.folder / f"calls-{each}" for each in range(writers)], EventCall)
-    with connect(given.db, schema.EVENTS, workers=0) as db:
-        db.drain()
-        wrong = compare(db, data, answered, [*asked_in(given.folder, writers)])
-    wrong += differing(given.db, data, mails)
-    if wrong:
-        print(f"{wrong:,} wrong; what each process did is in {given.folder}", file=sys.stderr)
+    given.mails = given.mails or mailing.file_of(given.db)
+    home = next_release.write(given.folder / "next") if given.release else next_release.ROOT
+    _live(given, home)
+    if _play(given, "compare", home):
+        print(f"what each process did is in {given.folder}", file=sys.stderr)
         return 1
     if is_new:
         shutil.rmtree(given.folder)
     return 0
+
+
+def _settle(given: Namespace, _data: source.Data) -> int:
+    """Waits until workers have sent all mails."""
+    with connect(given.db, schema.EVENTS, workers=0) as db:
+        wait_for(lambda: not db.survey().jobs.waiting, PATIENCE)
+    return 0
+
+
+def _compare(given: Namespace, data: source.Data) -> int:
+    """Compares the store with the logs of all writers, and makes everything again."""
+    writers = len([*given.folder.glob("calls-*")])
+    answered = Answered([given.folder / f"calls-{each}" for each in range(writers)], EventCall)
+    with connect(given.db, schema.EVENTS, workers=0) as db:
+        db.drain()
+        wrong = compare(db, data, answered, [*asked_in(given.folder, writers)])
+    return int(wrong + differing(given.db, data, given.mails) > 0)
+
+
+_ROLES: dict[str, Callable[[Namespace, source.Data], int]] = {"write": _write, "settle": _settle, "compare": _compare}
+"""What a process of the story does, of the release in whose folder it was started."""
 
 
 async def _begin(url: str, data: source.Data) -> None:
@@ -190,50 +210,120 @@ async def _begin(url: str, data: source.Data) -> None:
             await attending.announce(db, f"hot-{number}", group, f"Everyone comes {number}", starts_at, PLACES)
 
 
-def _live(given: Namespace, mails: Path) -> int:
-    """All processes and kills, until all that follows is done; returns how many writers there were."""
-    chance, started = Random(given.seed), count()
-    programs: list[tuple[str, subprocess.Popen[str]]] = []
-    shared = ["--db", given.db, "--mails", str(mails)]
+class _Program(NamedTuple):
+    """A process: the sources of which release it runs are in `home`."""
 
-    def start(role: str) -> tuple[str, subprocess.Popen[str]]:
-        command = [sys.executable, "-m", "examples.events", role, *shared]
-        me = str(next(started)) if role == "act" else ""
-        calls = given.folder / f"calls-{me}"
-        if me:
+    role: str
+    home: Path
+    process: subprocess.Popen[str]
+
+
+class _Programs:
+    """The writers and workers that run; a writer that is started again is another one."""
+
+    def __init__(self, given: Namespace) -> None:
+        self.failed = 0
+        self._given = given
+        self._writers = 0
+        self._running: list[_Program] = []
+
+    def start(self, role: str, home: Path = next_release.ROOT) -> None:
+        """Starts a writer, `act`, and waits until it writes; or a `worker`."""
+        given, calls = self._given, self._given.folder / f"calls-{self._writers}"
+        if role == "act":
             calls.touch()
-            command += ["--data", given.data, "--folder", str(given.folder), "--rate", str(given.rate), "--me", me]
+            command = [*_command(given, "write"), "--rate", str(given.rate), "--me", str(self._writers)]
+            self._writers += 1
         else:
-            command += ["--pause", str(PAUSE)]
+            command = [*_COMMAND, role, "--db", given.db, "--mails", str(given.mails), "--pause", str(PAUSE)]
         with (given.folder / f"{role}.log").open("ab") as log:
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True)  # noqa: S603
-        wait_for(lambda: not me or calls.stat().st_size > 0, PATIENCE)
-        return role, process
+            process = subprocess.Popen(command, cwd=home, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True)  # noqa: S603
+        self._running.append(_Program(role, home, process))
+        wait_for(lambda: role != "act" or calls.stat().st_size > 0, PATIENCE)
 
-    with ExitStack() as all_of_them:
-        all_of_them.callback(lambda: kill_all(process for _, process in programs))
-        programs += [start(role) for role in ["act"] * given.writers + ["worker"] * WORKERS]
-        print(f"{given.writers} writers and {WORKERS} workers run on {given.db}", flush=True)
-        for number in range(given.kills):
-            sleep(given.seconds / (given.kills + 1) * chance.uniform(0.5, 1.5))
-            role, process = programs.pop(chance.randrange(len(programs)))
-            kill(process)
-            programs.append(start(role))
-            print(f"  killed a {'writer' if role == 'act' else role}, {number + 1} of {given.kills}", flush=True)
-        sleep(given.seconds / (given.kills + 1))
-        failed = sum(process.poll() is not None for _, process in programs)
-        for role, process in programs:
+    def kill_one(self, chance: Random) -> str:
+        """Kills one of them and starts it again; returns what it is called."""
+        role, home, process = self._running.pop(chance.randrange(len(self._running)))
+        kill(process)
+        self.start(role, home)
+        return ("writer" if role == "act" else role) + ("" if home == next_release.ROOT else " of the next release")
+
+    def end(self, role: str, home: Path | None = None) -> None:
+        """Ends all of a role, or those of one release; no call and no task is left half done."""
+        ended = [each for each in self._running if each.role == role and home in (None, each.home)]
+        self._running = [each for each in self._running if each not in ended]
+        for _role, _home, process in ended:
+            self.failed += process.poll() is not None
             if role == "act":
                 process.communicate()  # its standard input ends
-        with connect(given.db, schema.EVENTS, workers=0) as db:
-            wait_for(lambda: not db.survey().jobs.waiting, PATIENCE)
-        for role, process in programs:
-            if role == "worker":
+            else:
                 process.send_signal(signal.SIGTERM)
-                failed += process.wait(60) != 0
-    if failed:
-        raise Mistake(f"{failed} programs have failed; see {given.folder}")
-    return next(started)
+                self.failed += process.wait(60) != 0
+                kill(process)  # closes its standard input
+
+    def kill_all(self) -> None:
+        kill_all(each.process for each in self._running)
+
+
+def _live(given: Namespace, home: Path) -> None:
+    """All processes and kills, until all that follows is done.
+
+    Where `home` has another release, it is deployed in the middle.
+    """
+    chance, programs, pause = Random(given.seed), _Programs(given), given.seconds / (given.kills + 1)
+    with ExitStack() as all_of_them:
+        all_of_them.callback(programs.kill_all)
+        for role in ["act"] * given.writers + ["worker"] * WORKERS:
+            programs.start(role)
+        print(f"{given.writers} writers and {WORKERS} workers run on {given.db}", flush=True)
+        for number in range(given.kills):
+            if given.release and number == given.kills // 2:
+                programs.start("act", home)
+                programs.start("worker", home)
+                print("  a writer and a worker of the next release run as well", flush=True)
+            sleep(pause * chance.uniform(0.5, 1.5))
+            print(f"  killed a {programs.kill_one(chance)}, {number + 1} of {given.kills}", flush=True)
+        sleep(pause)
+        if given.release:
+            programs.end("act", next_release.ROOT)
+            programs.end("worker", next_release.ROOT)
+            _backfill(given.db, home, chance)
+            print("  the next release has built its views, and is alone", flush=True)
+            sleep(pause)
+        programs.end("act")
+        _play(given, "settle", home)
+        programs.end("worker")
+    if programs.failed:
+        raise Mistake(f"{programs.failed} programs have failed; see {given.folder}")
+
+
+def _backfill(url: str, home: Path, chance: Random) -> None:
+    """Builds what the next release declares, killed once meanwhile."""
+    command = [sys.executable, "-m", "oneread", "backfill", "--fence", "--quiet", "--db", url]
+    command += ["--schema", "examples.events.schema:EVENTS"]
+    killed = subprocess.Popen(command, cwd=home, stdout=subprocess.DEVNULL)  # noqa: S603
+    sleep(chance.uniform(0.5, 1.5))
+    killed.kill()
+    killed.wait()
+    if _run(command, home):
+        raise Mistake("the next release cannot build its views")
+
+
+def _play(given: Namespace, role: str, home: Path) -> int:
+    """Plays a role in a process of the release that `home` has; returns its exit code."""
+    return _run(_command(given, role), home)
+
+
+def _run(command: list[str], home: Path) -> int:
+    """Runs a command of a release, and prints what it prints; returns its exit code."""
+    ran = subprocess.run(command, cwd=home, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
+    print(ran.stdout, end="", flush=True)
+    return ran.returncode
+
+
+def _command(given: Namespace, role: str) -> list[str]:
+    words = ["act", "--role", role, "--db", given.db, "--data", given.data]
+    return [*_COMMAND, *words, "--folder", str(given.folder), "--mails", str(given.mails)]
 
 
 # --- What must be stored ---------------------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ from uuid import uuid4
 import pytest
 
 from examples.community import generator, meetups
-from examples.events import acting, attending, checking, loading, mailing, recount, schema, source, stores
+from examples.events import acting, attending, checking, loading, mailing, next_release, recount, schema, source, stores
 from examples.events.schema import EVENTS, Answer, Comment, Entry, Event, Group, Home, Member, Membership, Rsvp, Tag
 from examples.moving_programs import Answer as Acknowledged
 from examples.moving_programs import Answered, Made
 from examples.shop.mistakes import Mistake
 from oneread import JobHandlers, connect, connect_async
-from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound
+from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, Outdated
 from tests.examples.conftest import EVENTS as DATA
 from tests.examples.conftest import ROOT, imported_from_library, kill_load, write_rows
 
@@ -634,3 +634,26 @@ def test_writers_and_workers_are_killed_and_all_is_right(events, shared, tmp_pat
             Made(acting.EventCall(verb, event="no"), Acknowledged(1), "") for verb in ("announce", "join")
         ]
         assert acting.compare(db, data, answered, asked) == 5
+
+
+def test_the_next_release_is_deployed_while_programs_of_this_one_write(events, shared, tmp_path):
+    """Two fields get other names, and a list another `ttl`; programs of both are killed, and its build is."""
+    ran = events(
+        "act", "--release", "--db", shared, "--data", "generated:7:8", "--seconds", "8", "--kills", "5", "--seed", "9",
+        "--rate", "20", "--mails", tmp_path / "mails", "--folder", tmp_path / "logs",
+    )  # fmt: skip
+    assert ran.code == 0, ran.out + ran.err
+    assert "lost 0, twice 0, refused or not asked for and stored 0" in ran.out
+    behind = ran.out.partition("of the next release run as well")[2]
+    assert behind.count("  killed a ") == 3
+    assert "  the next release has built its views, and is alone" in behind
+    assert "compared: 0 differ" in behind
+    with pytest.raises(Outdated):
+        connect(shared, EVENTS, workers=0)
+
+
+def test_a_release_changes_lines_that_are_there_once(tmp_path, monkeypatch):
+    assert "renamed(" in (next_release.write(tmp_path / "one") / "examples/events/schema.py").read_text()
+    monkeypatch.setitem(next_release._EDITS, "pages.py", (("no such line", ""),))
+    with pytest.raises(Mistake, match="which is there 0 times"):
+        next_release.write(tmp_path / "two")
