@@ -381,8 +381,9 @@ def _count_views(
         if call.verb == "view":
             tokens[call.event].append(token)
     lost = twice = 0
-    for event, several in tokens.items():
-        counter = db.counter(f"views:{event}")
+    counted = {each.name.removeprefix("views:") for each in db.counters("views:")}
+    for event in counted | tokens.keys():
+        counter, several = db.counter(f"views:{event}"), tokens[event]
         again = [token for token in several if counter.add(1, once=token)]
         lost += len(acknowledged.intersection(again))
         twice += counter.read() - before.get(event, 0) - len(several)

@@ -92,6 +92,7 @@ try:
     signal.pause()
 except KeyboardInterrupt:
     print("interrupted", "late" in sys.modules)
+    sys.stderr.write("stopped\\n")
 interrupts.uninstall()
 os.kill(os.getpid(), signal.SIGINT)
 signal.pause()
@@ -101,6 +102,23 @@ signal.pause()
 def test_an_interrupt_waits_for_an_import_of_a_running_command(folder):
     done = run(folder, "", "-u", "-c", LATE)
     assert done.stdout == "whole\ninterrupted True\n"
+    assert (done.stderr, done.returncode) == ("stopped\n", 130)  # also where it arrives once more, late
+
+
+ENDING = """
+import os, signal
+import oneread.starting
+from oneread.cli import interrupts
+oneread.starting.end_at_interrupts()
+interrupts.install()
+interrupts.uninstall()
+os.kill(os.getpid(), signal.SIGINT)
+signal.pause()
+"""
+
+
+def test_an_interrupt_of_a_command_that_ends_says_stopped(folder):
+    done = run(folder, "", "-c", ENDING)
     assert (done.stderr, done.returncode) == ("stopped\n", 130)
 
 

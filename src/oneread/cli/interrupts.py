@@ -46,9 +46,12 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """From here on a Ctrl-C ends the process at once: nothing is left to be done but Python's own end."""
+    """From here on a Ctrl-C ends the process at once: nothing is left to be done but Python's own end.
+
+    It says nothing more where one has ended the command: that one may only now arrive again, by the parent.
+    """
     if signal.getsignal(signal.SIGINT) is _interrupt:
-        signal.signal(signal.SIGINT, starting.end)
+        signal.signal(signal.SIGINT, starting.end if _last == float("-inf") else starting.end_in_silence)
 
 
 def _interrupt(_number: int, frame: FrameType | None) -> None:
