@@ -243,10 +243,26 @@ def sweep_lags(catalog: Catalog) -> Plan[dict[str, float]]:
     now = yield from Now()
     lags: dict[str, float] = {}
     for view in catalog.expiry_indexes():
-        ranges = [expired_rows(view, now, part) for part in spread_parts(view.key.spread)]
-        found = yield from Together([Scan(view.table, within, 1).__iter__() for within in ranges if within is not None])
-        waiting = yield from view.show([row for rows in found for row in rows])
-        if waiting:
-            since = min(each.since for each in waiting)
-            lags[expiry_lists(view.cls).__name__] = max(0, now - expiry_of(view.cls).end(since)) / 1000
+        lag = yield from _lag_of(view, now)
+        if lag is not None:
+            lags[expiry_lists(view.cls).__name__] = lag
     return lags
+
+
+def lag_of_groups(catalog: Catalog, groups: CompiledView) -> Plan[float]:
+    """How many seconds ago what waits longest for a sweep of an aggregate with a ttl has expired; 0.0 for nothing.
+
+    One request and row, as many as there are ranges where the aggregate is spread.
+    """
+    now = yield from Now()
+    view = next(each for each in catalog.expiry_indexes() if expiry_lists(each.cls) is groups.cls)
+    return (yield from _lag_of(view, now)) or 0.0
+
+
+def _lag_of(view: CompiledView, now: int) -> Plan[float | None]:
+    ranges = [expired_rows(view, now, part) for part in spread_parts(view.key.spread)]
+    found = yield from Together([Scan(view.table, within, 1).__iter__() for within in ranges if within is not None])
+    waiting = yield from view.show([row for rows in found for row in rows])
+    if not waiting:
+        return None
+    return max(0, now - expiry_of(view.cls).end(min(each.since for each in waiting))) / 1000

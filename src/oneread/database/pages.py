@@ -77,7 +77,8 @@ class Page(Generic[R]):
         truncated: the budget was used up before the page was full; `next` continues.
         lag: of a feed's page that was asked for it, seconds since the oldest change that its entries may still lack;
             0.0 when none waits. Of more than 500 tasks in the outbox it is that of the first 500, which are not the
-            oldest, so 0.0 then says nothing. None for every other page.
+            oldest, so 0.0 then says nothing. Of groups with a ttl, and of a list of such groups, seconds since what
+            waits longest for its sweep has expired. None for every other page.
     """
 
     __slots__ = ("_cost", "_decoder", "_next", "_previous", "_rows", "lag", "truncated")

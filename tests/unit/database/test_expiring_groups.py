@@ -140,10 +140,15 @@ def test_what_has_ended_leaves_its_groups_with_the_sweep(site):
     assert site.db.survey().unswept == {"UpcomingOfGroup": 0.0}
     site.clock.tick(5)
     assert site.db.survey().unswept == {"UpcomingOfGroup": 5.0}
+    for late in (UpcomingOfGroup, BusiestGroups):
+        page = site.db.page(late, lag=True)
+        assert (page.lag, page.cost.requests) == (5.0, site.db.page(late).cost.requests + 1)
+        assert site.db.page(late).lag is None
     assert site.db.verify().clean
     assert site.db.sweep() == Swept(removed=3)
     assert site.groups() == {2: 1}
     assert site.db.survey().unswept == {}
+    assert site.db.page(BusiestGroups, lag=True).lag == 0.0
     assert site.db.get(Rsvp, 1, 2).guests == 2
     assert site.db.verify().clean
     assert site.db.sweep() == Swept()

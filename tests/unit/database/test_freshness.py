@@ -170,7 +170,7 @@ def test_a_page_of_another_list_includes_every_write(db):
 
 def test_other_lists_and_other_objects_are_refused(db):
     saved = db.save(post("a"))
-    with pytest.raises(InvalidQuery, match="not a feed"):
+    with pytest.raises(InvalidQuery, match="of a feed, or of groups with a ttl"):
         db.page(Joins, lag=True)
     with pytest.raises(InvalidQuery, match="lag is True or False"):
         db.page(Home, 1, lag=1)

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocketDisconnect
 
-from oneread import Key, Model, Schema, connect, connect_async, errors, renamed, to_json
+from oneread import Key, Model, Schema, connect, connect_async, errors, to_json
 from oneread.errors import BudgetExceeded, InvalidDeclaration, InvalidValue, UsageError
 from oneread.models.json_form import JsonForm, form
 from oneread.web import (
@@ -218,7 +218,7 @@ def test_faults_of_the_server_are_logged_in_full_and_say_when_to_come_back(caplo
 
 def test_a_process_that_a_newer_program_has_cut_off_is_unavailable(new_url):
     """The same request is answered by the newer program's process, so a proxy or client may try again."""
-    url, later = new_url(), made("Maker", {"number": Key[int], "title": str})
+    url, later = new_url(), made("Maker", {"number": Key[int], "name": str | None})
 
     async def write(_request):
         return PlainTextResponse(old.save(Maker(number=2, name="Bea")).name)
@@ -235,7 +235,7 @@ def test_a_process_that_a_newer_program_has_cut_off_is_unavailable(new_url):
 
 
 def made(name, fields):
-    space = {"__annotations__": fields, "__module__": __name__, "evolution": (renamed("name", to="title"),)}
+    space = {"__annotations__": fields, "__module__": __name__}
     return types.new_class(name, (Model,), {}, lambda into: into.update(space))
 
 

@@ -212,7 +212,8 @@ class Database(
                 just joined.
             lag: of a feed, whether `page.lag` is asked for: how many seconds ago the oldest change was that entries may
                 still lack, 0.0 if none. With more than 500 tasks in the outbox it is that of the first 500 there, so
-                that a page stays bounded; `db.survey().feeds` looks at all.
+                that a page stays bounded; `db.survey().feeds` looks at all. Of groups with a ttl, or a list of them:
+                how many seconds ago what still counts, and waits for a sweep, has expired.
             max_age: of a database that was opened with `max_age`: seconds that the page may be old, in place of those;
                 0 reads the store, and puts what it finds into the cache. Feeds are never read through a cache, nor is
                 a page with `includes` or `lag`.
@@ -222,7 +223,8 @@ class Database(
         of an aggregate, what `get` costs for each `least`, `greatest` and `newest_values` of each group. `includes`
         costs nothing more unless the write left a task about this feed; then one transaction for each: a read of the
         task, and while that waits two reads, a scan and a write of this member's rows. `lag` costs one request, of at
-        most 500 of the tasks that wait; with more it is that of the first 500.
+        most 500 of the tasks that wait; with more it is that of the first 500. Of groups it reads one row, or one of
+        each range where the aggregate is spread.
 
         Raises:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.
