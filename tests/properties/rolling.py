@@ -1,6 +1,7 @@
 """Three versions of one schema on one store, and what a plain dict says that each of them shows.
 
-Every version adds fields, in front, between and at the end; the third adds a view of an added field, too.
+Every version adds fields, in front, between and at the end, and calls some otherwise; the third adds a view of an added
+field, too. The dict has the names of the first version, or that of the version which has added a field.
 """
 
 import types
@@ -19,6 +20,7 @@ from oneread import (
     count,
     descending,
     least,
+    renamed,
     shown,
     total,
     within,
@@ -31,6 +33,12 @@ ADDED = {
     3: {"born": (int | None, None), "extra": (list[int], []), "first": (int, 0), "rating": (Decimal | None, None)},
 }
 """The fields that a version has beyond the first one: type and default."""
+STEPS = {
+    1: {},
+    2: {"title": "heading"},
+    3: {"title": "heading", "heading": "label", "sold": "copies", "extra": "more", "born": "birth"},
+}
+"""What a version calls otherwise than those before it, and what these called it since."""
 
 
 def declared(name, base, fields, /, **values):
@@ -44,22 +52,30 @@ class Version:
     def __init__(self, number):
         self.number = number
         self.added = ADDED[number]
-        kinds = {name: kind for name, (kind, _default) in self.added.items()}
-        defaults = {name: default for name, (_kind, default) in self.added.items()}
+        kinds = self.named({name: kind for name, (kind, _default) in self.added.items()})
+        defaults = self.named({name: default for name, (_kind, default) in self.added.items()})
         front = {name: kinds[name] for name in kinds if name == "first"}
         rest = {name: kinds[name] for name in kinds if name != "first"}
         self.author = declared(
-            "Author", Model, front | {"number": Key[int], "name": str} | rest | {"country": str}, **defaults
+            "Author",
+            Model,
+            front | {"number": Key[int], "name": str} | rest | {"country": str},
+            evolution=self.steps("born", "extra"),
+            **defaults,
         )
         self.written_by = declared("WrittenBy", Copy[self.author], {"name": str})
-        fields = front | {"number": Key[int], "title": str, "author": self.written_by} | rest | {"sold": int}
-        self.book = declared("Book", Model, fields | {"next": Ref["Book"] | None}, next=None, **defaults)
-        book = self.book
+        title, sold = self.named({"title": str}), self.named({"sold": int})
+        fields = front | {"number": Key[int]} | title | {"author": self.written_by} | rest | sold
+        self.book = book = declared(
+            "Book", Model, fields | {"next": Ref["Book"] | None},
+            evolution=self.steps(*STEPS[3]), next=None, **defaults,
+        )  # fmt: skip
+        title, sold = getattr(book, *title), getattr(book, *sold)
         of_title = declared(
             "BooksOfTitle",
             Index[book],
             {"title": str, "sold": int, "author": self.written_by},
-            title=by(book.title), sold=descending(book.sold), author=shown(book.author),
+            title=by(title), sold=descending(sold), author=shown(book.author),
         )  # fmt: skip
         of_country = declared(
             "BooksOfCountry", Index[book], {"country": str}, country=by(within(book.author, self.author.country))
@@ -68,12 +84,26 @@ class Version:
             "Sales",
             Aggregate[book],
             {"author": self.written_by, "books": int, "sold": int, "fewest": int | None},
-            author=by(book.author), books=count(), sold=total(book.sold), fewest=least(book.sold),
+            author=by(book.author), books=count(), sold=total(sold), fewest=least(sold),
         )  # fmt: skip
         self.views = [of_title, of_country, sales]
         if number == 3:
             self.views.append(declared("BooksOfFirst", Index[book], {"first": int}, first=by(book.first)))
         self.schema = Schema(self.author, book, *self.views, inline=2)
+
+    def named(self, values):
+        """Values by the names of this version."""
+        return {self.name_of(name): each for name, each in values.items()}
+
+    def name_of(self, name):
+        steps = STEPS[self.number]
+        while name in steps:
+            name = steps[name]
+        return name
+
+    def steps(self, *names):
+        steps = STEPS[self.number]
+        return tuple(renamed(name, to=steps[name]) for name in names if name in steps)
 
     def shown(self, row):
         """What this version shows of a row of the dict."""
@@ -123,7 +153,7 @@ class Writers:
     def author(self, version, db):
         number = self.chance.choice(AUTHORS)
         values = {"name": self.chance.choice("abc"), "country": self.chance.choice("xy")} | self.extra(version)
-        db.save(version.author(number=number, **values))
+        db.save(version.author(number=number, **version.named(values)))
         self.authors[number] = self.authors.get(number, {}) | values
 
     def book(self, version, db):
@@ -131,7 +161,7 @@ class Writers:
             return
         number, author = self.chance.choice(BOOKS), self.chance.choice(sorted(self.authors))
         values = self.of_book(version) | {"author": author}
-        db.save(version.book(number=number, **values | {"author": version.written_by.of(author)}))
+        db.save(version.book(number=number, **version.named(values) | {"author": version.written_by.of(author)}))
         self.books[number] = self.books.get(number, {}) | values
 
     def of_book(self, version):
@@ -145,7 +175,7 @@ class Writers:
         number = self.chance.choice(sorted(rows))
         values = self.of_book(version) if rows is self.books else {"name": self.chance.choice("abcd")}
         name = self.chance.choice(sorted(values))
-        db.patch(model, number, **{name: values[name]})
+        db.patch(model, number, **version.named({name: values[name]}))
         rows[number] = rows[number] | {name: values[name]}
 
     def delete(self, version, db):
@@ -157,14 +187,14 @@ class Writers:
         numbers = self.chance.sample(BOOKS, 2)
         if not self.books.keys() >= {*numbers}:
             return
-        one, two = numbers
+        title, (one, two) = version.name_of("title"), numbers
         author = self.chance.choice(sorted(self.authors))
 
         def move(t):
             first, second = t.get(version.book, one), t.get(version.book, two)
-            t.patch(version.book, one, title=second.title, author=version.written_by.of(author))
+            t.patch(version.book, one, **{title: getattr(second, title)}, author=version.written_by.of(author))
             t.save(second)
-            if first.title == second.title:
+            if getattr(first, title) == getattr(second, title):
                 t.delete(version.book, two)
 
         db.transact(move)
@@ -207,6 +237,6 @@ class Writers:
     def row(self, version, row):
         names = version.shown({"name": 0, "country": 0} if type(row) is version.author else
                               {"title": 0, "sold": 0, "author": 0})  # fmt: skip
-        return {name: getattr(row, name) for name in names} | (
+        return {name: getattr(row, version.name_of(name)) for name in names} | (
             {} if type(row) is version.author else {"author": row.author.ref.key[0]}
         )
