@@ -9,6 +9,7 @@ import pytest
 from oneread import connect
 from oneread.database._sync.database import Database
 from oneread.database.open import opened
+from oneread.engines import one_row_memory
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import SchemaMismatch
 from oneread.plans.sync_driver import SyncDriver
@@ -82,3 +83,15 @@ def test_three_versions_write_at_once_in_memory(seed):
 def test_three_versions_write_at_once_to_one_folder(tmp_path):
     url = f"lmdb://{tmp_path}/store?durability=none"
     roll(Writers(7, lambda schema: connect(url, schema, workers=0)), 150)
+
+
+class OneRow(Writers):
+    """A transaction over two books is of several entity groups, which such a store does not take."""
+
+    def transact(self, version, db):
+        self.patch(version, db)
+
+
+def test_three_versions_write_at_once_to_a_store_of_one_row():
+    roll(OneRow(7, lambda schema: connect("memory://rolling?span=row", schema, workers=0)), 150)
+    one_row_memory.forget("rolling")
