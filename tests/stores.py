@@ -42,6 +42,7 @@ ON_SERVERS = {
     "unit/database/test_set_aside.py",
     "unit/database/test_swept_while_building.py",
     "unit/database/test_task_turns.py",
+    "unit/database/test_typed_patches.py",
     "unit/database/test_undeclared_views.py",
     "unit/database/test_variants.py",
     "unit/database/test_writes_by_percent.py",

@@ -39,6 +39,7 @@ FACES = (
     "launches",
     "list_comparison",
     "move_shadows",
+    "patching",
     "places",
     "tasks",
     "together",

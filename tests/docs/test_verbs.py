@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from oneread import AsyncDatabase, Database, add, connect, connect_async
+from oneread import AsyncDatabase, Database, add, connect, connect_async, field
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
 SHOP = README.partition("```python\n")[2].partition("\nwith connect(")[0]
@@ -73,7 +73,7 @@ def compiled(code):
 @pytest.fixture
 def names():
     """What an example may name besides `db`: the declarations of the README, and what they are imported with."""
-    names = {"__name__": "shop_of_examples", "add": add}
+    names = {"__name__": "shop_of_examples", "add": add, "field": field}
     exec(compile(SHOP, "README.md", "exec", dont_inherit=True), names)
     return names
 

@@ -37,5 +37,6 @@ field(Customer.quantity).starts_with("x")  # rejected
 field(Customer.quantity).one_of("x")  # rejected
 where(field(Customer.quantity) == "x")  # rejected
 where(Customer.quantity > 0)  # rejected
+field(Customer.tags).contains(1)  # rejected
 tag: int = each(Customer.tags)  # rejected
 Seen(ref=Ref((1,)), wrong=1)  # rejected

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from oneread.database.faces import AsyncFace
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.operations import Operations
+from oneread.database.patches import take_changes
 from oneread.errors import UsageError
+from oneread.models.expressions import FieldChange
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
 from oneread.plans.plan import Plan
@@ -105,13 +107,38 @@ class AsyncBulk(AsyncFace):
         await self._add(("create", entity), self._sizes.of(entity), position)
 
     @overload
-    async def patch(self, model: Exact[R], at: Ref[R], /, **changes: Asked) -> None: ...
+    async def patch(self, model: Exact[R], at: Ref[R], /, *given: FieldChange, **changes: Asked) -> None: ...
     @overload
-    async def patch(self, model: Copied[E], at: Copy[E], /, **changes: Asked) -> None: ...
+    async def patch(self, model: Copied[E], at: Copy[E], /, *given: FieldChange, **changes: Asked) -> None: ...
     @overload
-    async def patch(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, **changes: Asked) -> None: ...
-    async def patch(self, model: Asked, /, *key: Asked, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def patch(
+        self,
+        model: Located[Any, *KeyTypes],
+        /,
+        *given: *tuple[*KeyTypes, FieldChange, FieldChange, FieldChange, FieldChange],
+        **changes: Asked,
+    ) -> None: ...
+    @overload
+    async def patch(
+        self,
+        model: Located[Any, *KeyTypes],
+        /,
+        *given: *tuple[*KeyTypes, FieldChange, FieldChange, FieldChange],
+        **changes: Asked,
+    ) -> None: ...
+    @overload
+    async def patch(
+        self, model: Located[Any, *KeyTypes], /, *given: *tuple[*KeyTypes, FieldChange, FieldChange], **changes: Asked
+    ) -> None: ...
+    @overload
+    async def patch(
+        self, model: Located[Any, *KeyTypes], /, *given: *tuple[*KeyTypes, FieldChange], **changes: Asked
+    ) -> None: ...
+    @overload
+    async def patch(self, model: Located[Any, *KeyTypes], /, *given: *KeyTypes, **changes: Asked) -> None: ...
+    async def patch(self, model: Asked, /, *given: Asked, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
+        key = take_changes(model, given, changes)
         await self._add(("patch", model, key, changes), weight((key, changes)))
 
     @overload

@@ -18,7 +18,7 @@ from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed
 from oneread.database.operations import Children, Operations, found_by, one_key
 from oneread.database.pages import AnyOf, BoundQuery, Query, bounds_of
-from oneread.database.patches import patching, values_of
+from oneread.database.patches import patching, take_changes, take_only_changes, values_of
 from oneread.database.place_reader import PlacesQuery, PlacesRead
 from oneread.database.replaced_pages import answering_list
 from oneread.derivations.derivation import CompiledView
@@ -140,21 +140,23 @@ class Explainer:
         """What `get_or_create` would do."""
         return self._write("get_or_create", entity, self.costs.get_or_create(self._class(entity)))
 
-    def upsert(self, entity: object, /, *, carriers: Any = UNSET, **changes: Any) -> Explanation:
+    def upsert(self, entity: object, /, *given: Any, carriers: Any = UNSET, **changes: Any) -> Explanation:
         """What `upsert` would do; a model's own field `carriers` takes precedence."""
         cls = self._class(entity)
         carriers = _known_holders(cls, carriers, changes)
+        take_only_changes(cls, given, changes)
         patching(cls, changes)
         self._catalog.check_values(cls, values_of(changes))
         return self._write("upsert", entity, self.costs.upsert(cls, carriers=carriers))
 
-    def patch(self, model: Any, /, *key: object, carriers: Any = UNSET, **changes: Any) -> Explanation:
+    def patch(self, model: Any, /, *given: Any, carriers: Any = UNSET, **changes: Any) -> Explanation:
         """What `patch` would do to these fields, whatever their values.
 
         `carriers` is the number of holders, when it is known; a model's own field `carriers` takes precedence.
         """
-        place = self._operations.root(model, key)
         carriers = _known_holders(model, carriers, changes)
+        key = take_changes(model, given, changes)
+        place = self._operations.root(model, key)
         patching(model, changes)
         self._catalog.check_values(model, values_of(changes))
         bound = self.costs.patch(model, *changes, carriers=carriers)
@@ -294,7 +296,7 @@ def _call(verb: str, cls: Any, key: Iterable[Any], /, **named: Any) -> str:
 
 def _known_holders(model: Any, given: Any, changes: dict[str, Any]) -> int | None:
     """The number of holders given to a patch; for a model with a field of that name it goes to `changes`."""
-    if given is not UNSET and "carriers" in model.__struct_fields__:
+    if given is not UNSET and "carriers" in getattr(model, "__struct_fields__", ()):
         changes["carriers"] = given
         return None
     number: int | None = None if given is UNSET else given

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import cache
+from types import MemberDescriptorType
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
 
 from oneread.errors import InvalidValue, NotFound, UsageError, perhaps
+from oneread.models.expressions import Expression, FieldChange, FieldExpression
 from oneread.models.fields import Marker, defaults_of, is_counter
 from oneread.models.model import Model, key_names
 
@@ -33,6 +35,7 @@ _ADDED: Final[dict[type, tuple[type, ...]]] = {
 An int field refuses the sum of an int and a float.
 """
 _DAY: Final = timedelta(days=1)
+_OF_VARIANT: Final = "a patch sets fields that the class declares, and this is one of a variant: patch that variant"
 _STAMP: Final = "this field is a stamp, which the database sets: leave it out of the patch"
 _COUNTER: Final = 'this field shows a counter and cannot be set; add to that counter: db.counter("NAME").add(1)'
 _SET_BY_DATABASE: Final = {
@@ -76,6 +79,52 @@ def remove(element: Any) -> Any:
 def set_to(value: Any) -> Any:
     """`db.patch(Car, 1, if_version=set_to(7))`: sets a field, also one named like a parameter of `patch`."""
     return FieldStep("set_to", value, lambda _old: value)
+
+
+_OF_FIELDS: Final = (FieldChange, FieldExpression, Expression, FieldStep, MemberDescriptorType)
+"""What stands for a change of a field, or may have been meant for one, and is never a part of a key."""
+_STEPS: Final = {"add": add, "append": append, "remove": remove}
+
+
+def take_changes(model: Any, given: tuple[Any, ...], changes: dict[str, Any]) -> tuple[Any, ...]:
+    """The key that a patch is given; `field(Purchase.quantity).to(2)` behind it goes to `changes`, as by name.
+
+    Raises InvalidValue for what is not a change of a field of this model, and for a field that is changed twice.
+    """
+    place = next((place for place, each in enumerate(given) if isinstance(each, _OF_FIELDS)), None)
+    if place is None or not isinstance(model, type):
+        return given
+    for each in given[place:]:
+        if not isinstance(each, FieldChange):
+            raise InvalidValue(
+                "behind its key a patch takes changes: field(Purchase.quantity).to(2)", model=model, given=each
+            )
+        name = _changed_field(model, each)
+        if name in changes:
+            raise InvalidValue("this patch changes a field twice; give one change of it", model=model, field=name)
+        changes[name] = each.argument if each.verb == "to" else _STEPS[each.verb](each.argument)
+    return given[:place]
+
+
+def take_only_changes(model: type, given: tuple[Any, ...], changes: dict[str, Any]) -> None:
+    """The same where no key is given; raises UsageError for anything else."""
+    if take_changes(model, given, changes):
+        raise UsageError("upsert takes one entity and changes: field(Visit.count).add(1)", model=model, given=given)
+
+
+def _changed_field(model: type, change: FieldChange) -> str:
+    (declaring, name), *further = change.path.steps
+    if further:
+        raise InvalidValue("a copy follows its source: patch the field there", model=model, field=change.path)
+    if not issubclass(model, declaring):
+        if issubclass(declaring, model):
+            raise InvalidValue(_OF_VARIANT, model=model, field=name, variants=[declaring])
+        raise InvalidValue("this is a field of another class", model=model, field=change.path)
+    if isinstance(change.argument, FieldStep):
+        raise InvalidValue(
+            "a change takes a value: field(Purchase.quantity).add(1)", model=model, field=name, given=change.argument
+        )
+    return name
 
 
 def may_repeat(wanted: tuple[Any, ...]) -> bool:
@@ -208,10 +257,7 @@ def values_of(changes: Mapping[str, Any]) -> dict[str, Any]:
 def _unknown_field(model: type[Model[Any]], name: str) -> InvalidValue:
     declaring = [each.__name__ for each in model.__subclasses__() if name in each.__struct_fields__]
     if declaring:
-        return InvalidValue(
-            "a patch sets fields that the class declares, and this is one of a variant: patch that variant",
-            model=model.__name__, field=name, variants=declaring,
-        )  # fmt: skip
+        return InvalidValue(_OF_VARIANT, model=model.__name__, field=name, variants=declaring)
     near = perhaps(name, model.__struct_fields__)
     return InvalidValue("the model has no such field", model=model.__name__, field=name, **near)
 

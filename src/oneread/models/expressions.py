@@ -1,14 +1,17 @@
 """Expressions: conditions on an entity that can be read, hashed and priced, which a lambda cannot.
 
 `field(Purchase.quantity) > 0` is one, and `&`, `|` and `~` join them. A relation to a missing value is false, and so is
-the opposite relation: only `~` negates. See "Semantics" of the decisions page.
+the opposite relation: only `~` negates. See "Semantics" of the decisions page. `field(Purchase.quantity).to(2)` is a
+change of a field.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, Literal, NoReturn, TypeAlias, TypeVar, overload
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -18,6 +21,8 @@ from oneread.models.paths import Path, getter, path_of
 from oneread.models.references import Ref
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Added = TypeVar("Added", int, float, str, bytes)
 Contained = TypeVar("Contained")
 Test: TypeAlias = Callable[[Any], bool]
 
@@ -171,14 +176,40 @@ class Negated(Expression, frozen=True):
         return f"~{self.condition!r}"
 
 
+class FieldChange(msgspec.Struct, frozen=True):
+    """A change of a field, for `patch` and `upsert`: `field(Purchase.quantity).to(2)`."""
+
+    path: Path
+    verb: Literal["to", "add", "append", "remove"]
+    argument: Any
+
+    def __repr__(self) -> str:
+        return f"field({self.path!r}).{self.verb}({self.argument!r})"
+
+
+Collected: TypeAlias = list[Contained] | set[Contained] | frozenset[Contained] | tuple[Contained, ...]
+
+
+class FieldOf(Protocol[T_co]):
+    """A field for values of a type, also where the field's own type is narrower."""
+
+    @property
+    def _path(self) -> Path: ...
+    def _value(self) -> T_co: ...
+
+
 class FieldExpression(Generic[T]):
-    """A field in a condition, to be compared or tested."""
+    """A field in a condition, to be compared or tested, or one that a patch changes."""
 
     __slots__ = ("_path",)
     __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  == makes a condition here
 
     def __init__(self, path: Path) -> None:
         self._path = path
+
+    if TYPE_CHECKING:
+
+        def _value(self) -> T: ...
 
     def __eq__(self, other: T) -> Condition:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         return _condition(self._path, "==", other)
@@ -210,25 +241,41 @@ class FieldExpression(Generic[T]):
         """It equals one of these."""
         return _condition(self._path, "one_of", (first, *others))
 
-    def starts_with(self: FieldExpression[str] | FieldExpression[str | None], prefix: str) -> Condition:
+    def starts_with(self: FieldOf[str | None], prefix: str) -> Condition:
         """The text begins with this."""
         return _condition(self._path, "starts_with", prefix)
 
     @overload
-    def contains(self: FieldExpression[str] | FieldExpression[str | None], element: str) -> Condition: ...
+    def contains(self: FieldOf[str | None], element: str) -> Condition: ...
     @overload
     def contains(
-        self: FieldExpression[list[Contained]]
-        | FieldExpression[list[Contained] | None]
-        | FieldExpression[set[Contained]]
-        | FieldExpression[set[Contained] | None]
-        | FieldExpression[frozenset[Contained]]
-        | FieldExpression[frozenset[Contained] | None],
-        element: Contained,
+        self: FieldOf[list[Contained] | set[Contained] | frozenset[Contained] | None], element: Contained
     ) -> Condition: ...
-    def contains(self, element: Any) -> Condition:
+    def contains(self: FieldOf[Any], element: Any) -> Condition:
         """The list or set has this element, or the text this text in it."""
         return _condition(self._path, "contains", element)
+
+    def to(self, value: T) -> FieldChange:
+        """A patch sets the field to this."""
+        return FieldChange(self._path, "to", value)
+
+    @overload
+    def add(self: FieldOf[date | timedelta | None], amount: timedelta) -> FieldChange: ...
+    @overload
+    def add(self: FieldOf[Decimal | None], amount: Decimal | int) -> FieldChange: ...
+    @overload
+    def add(self: FieldOf[Added | None], amount: Added) -> FieldChange: ...
+    def add(self: FieldOf[Any], amount: Any) -> FieldChange:
+        """A patch adds this to the stored value, as `oneread.add` does."""
+        return FieldChange(self._path, "add", amount)
+
+    def append(self: FieldOf[Collected[Contained] | None], element: Contained) -> FieldChange:
+        """A patch adds this element to the stored list (at its end), set or tuple."""
+        return FieldChange(self._path, "append", element)
+
+    def remove(self: FieldOf[Collected[Contained] | None], element: Contained) -> FieldChange:
+        """A patch removes every element that equals this one."""
+        return FieldChange(self._path, "remove", element)
 
     def __bool__(self) -> NoReturn:
         raise UsageError(_NO_TRUTH, condition=self)
@@ -238,9 +285,10 @@ class FieldExpression(Generic[T]):
 
 
 def field(of: T) -> FieldExpression[T]:
-    """A field of an entity in a condition: `where=field(Purchase.quantity) > 0`.
+    """A field of an entity in a condition or a patch: `where=field(Purchase.quantity) > 0`.
 
-    Through a copy: `field(within(Purchase.buyer, Buyer.country)) == "France"`.
+    Through a copy: `field(within(Purchase.buyer, Buyer.country)) == "France"`. What a patch changes, with the type that
+    a type checker knows: `db.patch(Purchase, "537626", 1, field(Purchase.quantity).to(2))`.
 
     Raises:
         InvalidDeclaration: this is not a field.

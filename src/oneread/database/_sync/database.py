@@ -28,10 +28,11 @@ from oneread.database._sync.heat import HeatVerbs
 from oneread.database._sync.jobs import JobVerbs
 from oneread.database._sync.key_reads import NO_CLASS, KeyReads
 from oneread.database._sync.launches import Launches, LaunchVerbs
+from oneread.database._sync.patching import PatchVerbs
 from oneread.database._sync.places import PlaceVerbs
 from oneread.database._sync.tasks import Tasks
 from oneread.database._sync.together import Together
-from oneread.database._sync.transaction import UNGIVEN, Transaction
+from oneread.database._sync.transaction import Transaction
 from oneread.database._sync.view_launches import resting_finder, view_launches
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
@@ -43,7 +44,6 @@ from oneread.database.freshness import Freshness, fresh_page, read_token
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.operations import Children, Operations
 from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
-from oneread.database.patches import own_version
 from oneread.database.replaced_pages import answering_list, is_continued, launched_key
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.sides import CHOSEN
@@ -114,6 +114,7 @@ class Database(
     HeatVerbs,
     JobVerbs,
     LaunchVerbs,
+    PatchVerbs,
     PlaceVerbs,
     Together,
     Face,
@@ -386,83 +387,6 @@ class Database(
         """
         written = self._write(self.operations.save(entity, "keep"))
         return written.entity, written.created
-
-    def upsert(self, entity: M, /, *, enqueue: Iterable[Job] = (), **changes: Asked) -> M:
-        """Creates the entity, or changes these fields of the stored one; `enqueue` as of `save`.
-
-        `db.upsert(Visit(page="/", count=1), count=add(1))`. Raises AlreadyExists when another variant has the key.
-
-        Examples:
-            ```python
-            db.upsert(Customer(number=7, name="Bea", country="Norway"), country="Norway")
-            ```
-        """
-        saved: M = (self._write(self.operations.upsert(entity, changes, enqueue))).entity
-        self._wake_jobs(enqueue)
-        return saved
-
-    @overload
-    def patch(
-        self,
-        model: Exact[R],
-        at: Ref[R],
-        /,
-        *,
-        if_version: int | None = UNGIVEN,
-        enqueue: Iterable[Job] = (),
-        **changes: Asked,
-    ) -> R: ...
-    @overload
-    def patch(
-        self,
-        model: Copied[E],
-        at: Copy[E],
-        /,
-        *,
-        if_version: int | None = UNGIVEN,
-        enqueue: Iterable[Job] = (),
-        **changes: Asked,
-    ) -> E: ...
-    @overload
-    def patch(
-        self,
-        model: Located[R, *KeyTypes],
-        /,
-        *key: *KeyTypes,
-        if_version: int | None = UNGIVEN,
-        enqueue: Iterable[Job] = (),
-        **changes: Asked,
-    ) -> R: ...
-    def patch(  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        self,
-        model: Asked,
-        /,
-        *key: Asked,
-        if_version: int | None = UNGIVEN,
-        enqueue: Iterable[Job] = (),
-        **changes: Asked,
-    ) -> Asked:
-        """Changes fields of one entity; None clears one.
-
-        `add(n)`, `append(x)` and `remove(x)` apply to the stored value. A field called `if_version` is changed by
-        `if_version=set_to(value)`. `enqueue` as of `save`.
-
-        Costs what `save` costs; derived data changes only where these fields matter.
-
-        Raises:
-            NotFound: there is no such entity.
-            InvalidValue: a field is not one that `model` declares, part of the key, or does not take the value.
-
-        Examples:
-            ```python
-            db.patch(Product, "85123A", name="White heart")
-            db.patch(Purchase, "537626", 1, quantity=add(4))
-            ```
-        """
-        plan = self.operations.patch(model, key, changes, own_version(model, changes, if_version), enqueue)
-        entity = (self._write(plan)).entity
-        self._wake_jobs(enqueue)
-        return entity
 
     @overload
     def delete(

@@ -15,11 +15,12 @@ from msgspec import UNSET
 from oneread.counters.rows import WindowSize
 from oneread.database._sync.counters import PlanRunner, TransactionCounter
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
-from oneread.database.patches import own_version
+from oneread.database.patches import own_version, take_changes
 from oneread.database.transaction import TransactionWork
 from oneread.derivations.views import Feed
 from oneread.feeds.marks import Marks
 from oneread.jobs.declared import Job
+from oneread.models.expressions import FieldChange
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
 
@@ -77,16 +78,57 @@ class Transaction:
         return saved
 
     @overload
-    def patch(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = UNGIVEN, **changes: Asked) -> R: ...
-    @overload
-    def patch(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = UNGIVEN, **changes: Asked) -> E: ...
+    def patch(
+        self, model: Exact[R], at: Ref[R], /, *given: FieldChange, if_version: int | None = UNGIVEN, **changes: Asked
+    ) -> R: ...
     @overload
     def patch(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = UNGIVEN, **changes: Asked
+        self, model: Copied[E], at: Copy[E], /, *given: FieldChange, if_version: int | None = UNGIVEN, **changes: Asked
+    ) -> E: ...
+    @overload
+    def patch(
+        self,
+        model: Located[R, *KeyTypes],
+        /,
+        *given: *tuple[*KeyTypes, FieldChange, FieldChange, FieldChange, FieldChange],
+        if_version: int | None = UNGIVEN,
+        **changes: Asked,
     ) -> R: ...
-    def patch(self, model: Asked, /, *key: Asked, if_version: int | None = UNGIVEN, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    @overload
+    def patch(
+        self,
+        model: Located[R, *KeyTypes],
+        /,
+        *given: *tuple[*KeyTypes, FieldChange, FieldChange, FieldChange],
+        if_version: int | None = UNGIVEN,
+        **changes: Asked,
+    ) -> R: ...
+    @overload
+    def patch(
+        self,
+        model: Located[R, *KeyTypes],
+        /,
+        *given: *tuple[*KeyTypes, FieldChange, FieldChange],
+        if_version: int | None = UNGIVEN,
+        **changes: Asked,
+    ) -> R: ...
+    @overload
+    def patch(
+        self,
+        model: Located[R, *KeyTypes],
+        /,
+        *given: *tuple[*KeyTypes, FieldChange],
+        if_version: int | None = UNGIVEN,
+        **changes: Asked,
+    ) -> R: ...
+    @overload
+    def patch(
+        self, model: Located[R, *KeyTypes], /, *given: *KeyTypes, if_version: int | None = UNGIVEN, **changes: Asked
+    ) -> R: ...
+    def patch(self, model: Asked, /, *given: Asked, if_version: int | None = UNGIVEN, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `patch`."""
-        return self._runner.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
+        version = own_version(model, changes, if_version)
+        return self._runner.run(self._work.patch(model, take_changes(model, given, changes), changes, version))
 
     @overload
     def delete(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
