@@ -47,6 +47,7 @@ ON_SERVERS = {
     "unit/database/test_variants.py",
     "unit/database/test_writes_by_percent.py",
     "unit/derivations/test_holds.py",
+    "unit/derivations/test_key_arguments.py",
     "unit/derivations/test_last_values.py",
     "unit/derivations/test_number_conditions.py",
     "unit/derivations/test_rollups.py",

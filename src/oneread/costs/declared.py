@@ -24,7 +24,7 @@ from oneread.counters.rows import MOST_SHARDS, WindowSize
 from oneread.counters.wanted import check_keep
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.compiled_schema import ROW_FORM
-from oneread.derivations.views import View
+from oneread.derivations.views import AnyView, View
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
 from oneread.models.model import Model, stored_name
@@ -40,7 +40,7 @@ WRITTEN: Final[tuple[Verb, ...]] = ("save", "create", "get_or_create", "upsert",
 ModelClass: TypeAlias = "type[Model[*tuple[Any, ...]]]"
 """A model, whatever its key."""
 
-ListedClass: TypeAlias = "type[Model[*tuple[Any, ...]] | View[Any]]"
+ListedClass: TypeAlias = "type[Model[*tuple[Any, ...]] | AnyView]"
 """A model or a view."""
 
 

@@ -20,7 +20,7 @@ from oneread.database.watching import (
     check_seconds,
     shared_log,
 )
-from oneread.derivations.views import View
+from oneread.derivations.views import AnyView
 from oneread.models.model import Model
 from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
@@ -29,7 +29,7 @@ from oneread.store.limits import CHANGES
 if TYPE_CHECKING:
     from oneread.database.cursors import CursorCipher
 
-P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
+P = TypeVar("P", bound="Model[*tuple[Any, ...]] | AnyView")
 R = TypeVar("R")
 
 
@@ -122,7 +122,7 @@ class AsyncChangeVerbs:
                 await self.run(Sleep(pace).__iter__())
                 age, quiet = pace / 2, quiet + pace
 
-    async def changes_cursor(self, view: type[Model[*tuple[Any, ...]] | View[Any]]) -> str:
+    async def changes_cursor(self, view: type[Model[*tuple[Any, ...]] | AnyView]) -> str:
         """A cursor from which `changes` returns everything that changes in a watched view or logged model from now on.
 
         It is good for each of its ranges. Take it before you read the page: what changes in between comes again. One

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Unpack, overload
 
 from oneread.database import results
 from oneread.database import survey as surveys
@@ -40,9 +40,23 @@ from oneread.database.explaining import Explainer
 from oneread.database.faces import AsyncFace
 from oneread.database.fast_path import LocalPages, finders
 from oneread.database.freshness import Freshness, fresh_page, read_token
-from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
+from oneread.database.lists import (
+    K1,
+    K2,
+    K3,
+    K4,
+    AnyRows,
+    Asked,
+    Copied,
+    Exact,
+    KeyedRows,
+    KeyTypes,
+    Listed,
+    Located,
+    listed,
+)
 from oneread.database.operations import Children, Operations
-from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
+from oneread.database.pages import BoundQuery, Page, PageOptions, Query, bounds_of, page
 from oneread.database.replaced_pages import answering_list, is_continued, launched_key
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.sides import CHOSEN
@@ -52,7 +66,7 @@ from oneread.database.unfinished_commits import MOST_MARKERS
 from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
-from oneread.derivations.views import View
+from oneread.derivations.views import AnyView
 from oneread.errors import InvalidQuery, OnereadError, UsageError
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.heat.hot_spots import HotSpots, hot_spots
@@ -95,7 +109,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
-P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
+P = TypeVar("P", bound="Model[*tuple[Any, ...]] | AnyView")
 R = TypeVar("R")
 
 Body: TypeAlias = Callable[["AsyncTransaction"], Awaitable[R]]  # async only
@@ -175,9 +189,20 @@ class AsyncDatabase(
             f"<{type(self).__name__} {self._driver.engine!r}: {len(catalog.models)} models, {len(catalog.views)} views>"
         )
 
+    @overload
+    async def page(self, view: AnyRows[R], *equal: Any, **options: Unpack[PageOptions]) -> Page[R]: ...
+    @overload
+    async def page(
+        self, view: KeyedRows[R, K1, K2, K3, K4], first: K1 = ..., second: K2 = ..., third: K3 = ..., fourth: K4 = ...,
+        /, *equal: Any, **options: Unpack[PageOptions],
+    ) -> Page[R]: ...  # fmt: skip
+    @overload
+    async def page(self, view: type[M], *equal: Any, **options: Unpack[PageOptions]) -> Page[M]: ...
+    @overload
+    async def page(self, view: type[P], **options: Unpack[PageOptions]) -> Page[P]: ...
     async def page(  # noqa: PLR0913 - each option narrows one page; all but the view are optional
         self,
-        view: type[P],
+        view: Asked,
         *equal: Any,
         limit: int | None = None,
         cursor: str | None = None,
@@ -192,7 +217,7 @@ class AsyncDatabase(
         includes: object = None,
         lag: bool = False,
         max_age: Age = None,
-    ) -> Page[P]:
+    ) -> Asked:
         """A page of an index, of entities by first parts of their key, or of an aggregate's groups, in stored order.
 
         Arguments:
@@ -261,7 +286,7 @@ class AsyncDatabase(
                     until=until, through=through, starts_with=starts_with, where=where, budget=budget,
                     includes=includes, lag=lag, max_age=max_age,
                 )  # fmt: skip
-                launched: Page[P] = await self._view_launches[view].page(key, again)
+                launched: Page[Any] = await self._view_launches[view].page(key, again)
                 return launched
             of = await self._list(view, asked)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit

@@ -12,7 +12,7 @@ from oneread.database.marking import MOST_COUNTED, Unread
 from oneread.database.operations import Operations
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.worker import Worker
-from oneread.derivations.views import Feed
+from oneread.derivations.views import AnyFeed
 from oneread.feeds.marks import Marks
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
@@ -20,7 +20,7 @@ from oneread.plans.trace import Observer, Trace
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
 
-F = TypeVar("F", bound="Feed[Any]")
+F = TypeVar("F", bound="AnyFeed")
 R = TypeVar("R")
 
 
@@ -82,7 +82,7 @@ class AsyncFeedVerbs:
         self._wake(tasks)
         return found
 
-    async def marks(self, feed: type[Feed[Any]], *member: Any) -> Marks:
+    async def marks(self, feed: type[AnyFeed], *member: Any) -> Marks:
         """What a member has seen and read of a feed: `marks.has_read(entry)`. One request, one row.
 
         Arguments:
@@ -101,7 +101,7 @@ class AsyncFeedVerbs:
         """
         return await self._with_cost(self.operations.marking.marks(feed, member))
 
-    async def unread(self, feed: type[Feed[Any]], *member: Any, limit: int = MOST_COUNTED) -> Unread:
+    async def unread(self, feed: type[AnyFeed], *member: Any, limit: int = MOST_COUNTED) -> Unread:
         """How many entries of a feed are newer than a member's marks, exactly up to a limit: `str(found)` is "99+".
 
         Without a mark, all are. An entry that comes late, with a time before the mark, is not counted. Costs two

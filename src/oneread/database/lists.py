@@ -24,7 +24,7 @@ from oneread.feeds.merging import LargeGroupReader
 from oneread.models.condition_checks import ConditionChecks
 from oneread.models.expiry import is_living_row
 from oneread.models.model import Model
-from oneread.models.references import Ref
+from oneread.models.references import Ref, ViewKeyValue
 from oneread.models.types import Names
 from oneread.plans.plan import Plan
 from oneread.store.keys import number_and_generation
@@ -37,6 +37,14 @@ from oneread.transactions.root import BODY
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 R = TypeVar("R")
 T_co = TypeVar("T_co", covariant=True)
+K1 = TypeVar("K1")
+K2 = TypeVar("K2")
+K3 = TypeVar("K3")
+K4 = TypeVar("K4")
+K1_contra = TypeVar("K1_contra", contravariant=True)
+K2_contra = TypeVar("K2_contra", contravariant=True)
+K3_contra = TypeVar("K3_contra", contravariant=True)
+K4_contra = TypeVar("K4_contra", contravariant=True)
 KeyTypes = TypeVarTuple("KeyTypes")
 
 ShowRows: TypeAlias = Callable[[Sequence[Found]], Plan[list[Any]]]
@@ -48,9 +56,23 @@ Asked: TypeAlias = Any
 
 
 class Located(Protocol[T_co, *KeyTypes]):
-    """A class whose rows are found by a key of these types; model and view classes fit it."""
+    """A class whose rows are found by a key of these types; model classes fit it."""
 
     def _located(self, *key: *KeyTypes) -> Ref[T_co]: ...
+
+
+class AnyRows(Protocol[T_co]):
+    """A view class that does not say the types of its key."""
+
+    def _keyed(
+        self, first: ViewKeyValue, second: ViewKeyValue, third: ViewKeyValue, fourth: ViewKeyValue, /
+    ) -> Ref[T_co]: ...
+
+
+class KeyedRows(Protocol[T_co, K1_contra, K2_contra, K3_contra, K4_contra]):
+    """A view class, with the types of the first parts of its key."""
+
+    def _keyed(self, first: K1_contra, second: K2_contra, third: K3_contra, fourth: K4_contra, /) -> Ref[T_co]: ...
 
 
 class Exact(Protocol[R]):

@@ -8,7 +8,7 @@ that is spread over several ranges, and one of a feed with large groups, which m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypedDict, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from oneread.errors import InvalidKey, InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.references import Ref
+from oneread.plans.arguments import Age
 from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, HasCost, Trace
@@ -67,6 +68,24 @@ class Query(msgspec.Struct, frozen=True):
     starts_with: str | bytes | None = None
     where: Expression | None = None
     budget: int = BUDGET
+
+
+class PageOptions(TypedDict, total=False):
+    """The options of `page` for type checkers."""
+
+    limit: int | None
+    cursor: str | None
+    backward: bool
+    since: Any
+    after: Any
+    until: Any
+    through: Any
+    starts_with: str | bytes | None
+    where: Expression | None
+    budget: int
+    includes: object
+    lag: bool
+    max_age: Age
 
 
 class Page(Generic[R]):

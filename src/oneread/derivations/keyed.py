@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from types import NoneType, UnionType
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, Union, get_args, get_origin
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emission_code import EmissionCode
@@ -20,7 +21,7 @@ from oneread.encoding.parts import WRONG_TYPE
 from oneread.encoding.values import digest, put_value
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
 from oneread.models.references import Ref
-from oneread.models.registry import EntityKind, element, elements_behind, key_behind
+from oneread.models.registry import EntityKind, element, elements_behind, key_behind, reference_target
 from oneread.models.shadow import Fitting, fitting
 from oneread.models.types import Names, type_of
 from oneread.store.keys import SPREAD_BYTES, VIEW_BYTES, spread_part
@@ -205,6 +206,7 @@ class ViewKey:
             else _reference_rule(view, field, rules[field], access, kinds.get(access.target))
             for field, access in found.items()
         )
+        _check_arguments(view, self.parts, accesses.names)
         self._has_elements = any(part.access.many for part in self.parts)
         if sum(part.access.many for part in self.parts) > 1:
             raise InvalidDeclaration("a view takes each(...) of one list at most", view=view)
@@ -331,3 +333,53 @@ def _value_rule(view: type, field: str, rule: Rule, access: Access, names: Names
         raise InvalidDeclaration("a time bucket is made of a datetime", view=view, field=field, type=access.type)
     made = element(field, access.type, view, descending=rule.descending, none=rule.none)
     return KeyRule(field, rule, access, (made,), None)
+
+
+def _check_arguments(view: Any, parts: Sequence[KeyRule], names: Names) -> None:
+    """Raises InvalidDeclaration for types that are not those of the first fields of a view's key."""
+    given = list(view.key_arguments)
+    for part in parts:
+        if not given:
+            return
+        if _fits(part, given[0], view, names):
+            del given[0]
+        elif part.width > 1 and _are_parts(part, given):
+            del given[: part.width]
+        else:
+            raise InvalidDeclaration(
+                "this type is not that of the field of the view's key",
+                view=view, field=part.field, expected=_expected(part), given=given[0],
+            )  # fmt: skip
+    if given:
+        raise InvalidDeclaration(
+            "more types than the key of the view has", view=view, declared=[part.field for part in parts], given=given
+        )
+
+
+def _fits(part: KeyRule, given: Any, view: type, names: Names) -> bool:
+    """Whether a type, or each of a union, is that of a field: of one that refers also a reference or a copy."""
+    members = get_args(given) if get_origin(given) in (Union, UnionType) else (given,)
+    return all(_is_of(part, each, view, names) for each in members)
+
+
+def _is_of(part: KeyRule, given: Any, view: type, names: Names) -> bool:
+    if given in (None, NoneType):
+        return part.rule.none is not None
+    meant = type_of(given, names, view, part.field)
+    found = reference_target(meant)
+    if found is not None:
+        return found[0] is part.access.target
+    return bool(meant.bare == (part.access.type if part.kind is None else part.elements[0].type)) and part.width == 1
+
+
+def _are_parts(part: KeyRule, given: Sequence[Any]) -> bool:
+    """Whether types are those of the key behind a field that refers, one by one."""
+    return all(each is element.type for each, element in zip(given, part.elements, strict=False))
+
+
+def _expected(part: KeyRule) -> list[Any]:
+    if part.kind is None:
+        return [part.access.type]
+    refer: Any = Ref
+    copies = [each for each in (part.access.copy, part.access.stands_for) if each is not None]
+    return [refer[part.access.target], *copies, *[each.type for each in part.elements]]

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
 
 import msgspec
-from typing_extensions import dataclass_transform
+from typing_extensions import TypeVar, dataclass_transform
 
 from oneread.derivations import rules
-from oneread.models.declared import Declared
+from oneread.models.declared import Declared, KeyedView
 from oneread.models.expiry import Expiry
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
-from oneread.models.references import Copy, KeyValue, Ref, ref_class
+from oneread.models.references import Ref, ViewKeyValue, ref_class
 from oneread.store.limits import MAX_LIMIT
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 T = TypeVar("T")
-V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
+V = TypeVar("V", bound="Model[*tuple[Any, ...]] | AnyAggregate")
+
+First = TypeVar("First", default=ViewKeyValue)
+Second = TypeVar("Second", default=ViewKeyValue)
+Third = TypeVar("Third", default=ViewKeyValue)
+Fourth = TypeVar("Fourth", default=ViewKeyValue)
+"""The types of the first parts of a view's key."""
+
+if TYPE_CHECKING:
+
+    class Viewed(Generic[T, First, Second, Third, Fourth]):
+        """Carries what a view is of, and the types of its key, for type checkers."""
+else:
+
+    class Viewed:
+        """Of a struct only what it is of is a type variable at run time."""
+
+        def __class_getitem__(cls, given: Any) -> Any:
+            return Generic[given[0]]
+
 
 _RESERVED = frozenset(
     {
@@ -30,6 +49,7 @@ _RESERVED = frozenset(
         "costly",
         "replaces",
         "type_arguments",
+        "key_arguments",
         "reserved_names",
         "is_added",
         "lists_expired",
@@ -49,8 +69,12 @@ _OF_FEEDS = frozenset(
         rules.count, rules.total, rules.mean, rules.least, rules.greatest, rules.newest_values,
     ),
 )  # fmt: skip
-class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declared):
+class View(msgspec.Struct, Viewed[T, First, Second, Third, Fourth], frozen=True, dict=True, metaclass=Declared):
     """What all views share.
+
+    `Index[Purchase, int]` says the types of the first parts of the key, four at most, for type checkers: `page`, `get`,
+    `find`, `exists` and `get_many` then take these. They are compared with the fields of the key when the schema is
+    built; without them values of any type that a key can have pass type checkers.
 
     Class options: `where` (only entities for which the expression holds), `stored_as` (the name in the store, which
     survives a rename of the class), `max_limit` (the largest page, default 1,000), `watched` (for how long its changes
@@ -61,6 +85,7 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED
     type_arguments: ClassVar[tuple[Any, ...]] = ()
+    key_arguments: ClassVar[tuple[Any, ...]] = ()
     where: ClassVar[Expression | None] = None
     stored_as: ClassVar[str | None] = None
     max_limit: ClassVar[int] = MAX_LIMIT
@@ -77,18 +102,26 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     if TYPE_CHECKING:
 
         @classmethod
-        def _located(cls, *key: KeyValue | Ref[Any] | Copy[Any]) -> Ref[Self]: ...
+        def _keyed(cls, first: First, second: Second, third: Third, fourth: Fourth, /) -> Ref[Self]: ...
         @classmethod
         def _same(cls, at: Ref[Self], /) -> Ref[Self]: ...
+    else:
+
+        def __class_getitem__(cls, given: Any) -> Any:
+            of, *key = given if isinstance(given, tuple) and given else (given,)
+            base = super().__class_getitem__(of)
+            return KeyedView(base, tuple(key)) if key and First not in key else base
 
     @classmethod
-    def at(cls, *key: KeyValue | Ref[Any] | Copy[Any]) -> Ref[Self]:
+    def at(cls, *key: ViewKeyValue) -> Ref[Self]:
         """A reference to a row of this view; reads nothing."""
         return ref_class(cls)(key)
 
 
-class Index(View[V], Generic[V], frozen=True):
+class Index(View[V, First, Second, Third, Fourth], frozen=True):
     """Entities of V in another order, each row with the fields that a list shows; V may be an aggregate.
+
+    `Index[Purchase, int]` says for type checkers which type the first field of the key has.
 
     Key rules (`by`, `newest`, `ascending`, ...) in the order of declaration make the order; ties are in ascending order
     of the source's key, and without any key rule that is the whole order. An entity with None in one of them is not in
@@ -112,7 +145,7 @@ class Index(View[V], Generic[V], frozen=True):
     source: Ref[V]
 
 
-class Aggregate(View[E], Generic[E], frozen=True):
+class Aggregate(View[E, First, Second, Third, Fourth], frozen=True):
     """Numbers computed from the entities of E that share the values of the `by` and `bucket` rules.
 
     Without such rules, from all of them. Each write keeps them exact.
@@ -132,7 +165,7 @@ class Aggregate(View[E], Generic[E], frozen=True):
     ttl: ClassVar[Expiry | None] = None
 
 
-class Feed(View[V], Generic[V], frozen=True):
+class Feed(View[V, First, Second, Third, Fourth], frozen=True):
     """For each member, the items of V of the groups that the member is in, newest first; V may be an aggregate.
 
     First `by(...)` a field of the membership's model, whose feed it is; then `newest(...)` of an instant of the item;
@@ -159,3 +192,9 @@ class Feed(View[V], Generic[V], frozen=True):
     merged_groups: ClassVar[int] = 20
 
     source: Ref[V]
+
+
+AnyView: TypeAlias = View[Any, Any, Any, Any, Any]
+"""A view whose key may have any types; `View[Any]` is one that does not say them."""
+AnyAggregate: TypeAlias = Aggregate[Any, Any, Any, Any, Any]
+AnyFeed: TypeAlias = Feed[Any, Any, Any, Any, Any]

@@ -19,7 +19,7 @@ from oneread.derivations.compiled_schema import CompiledSchema, SchemaNumbers
 from oneread.derivations.costly import costly_values
 from oneread.derivations.expiry import check_view_ttl, expiry_indexes
 from oneread.derivations.one_row import refuse_unportable
-from oneread.derivations.views import Aggregate, Feed, Index, View
+from oneread.derivations.views import Aggregate, AnyView, Feed, Index, View
 from oneread.errors import CostlyDeclaration, InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
 from oneread.evolution.stored_rules import former_classes
@@ -36,7 +36,7 @@ from oneread.store.limits import INLINE_HOLDERS
 _KEPT: Final = 4
 """Compiled schemas that are kept for further openings: with the numbers of as many stores."""
 
-Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]] | type[Job]
+Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[AnyView] | type[Job]
 
 
 class Schema:

@@ -73,7 +73,8 @@ def stored_rules(
 
     `of` is what the view is about; `way` is from a field (empty for the condition) and a path to the values on it.
     """
-    kinds = [VIEW_KINDS[base] for base in (Index, Aggregate, Feed)]
+    bases: tuple[type[View[Any]], ...] = (Index, Aggregate, Feed)
+    kinds = [VIEW_KINDS[base] for base in bases]
     if kind_of_view(view) not in kinds:
         return None
     types = {name: describe_type(given, view, name, names) for name, given in field_types(view, names).items()}

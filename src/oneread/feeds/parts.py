@@ -16,12 +16,12 @@ import msgspec
 from oneread.derivations.derivation import CompiledView, Compiling
 from oneread.derivations.indexes import IndexView
 from oneread.derivations.rules import rules_of
-from oneread.derivations.views import Aggregate, Feed, Index
+from oneread.derivations.views import AnyAggregate, Feed, Index
 from oneread.errors import Corrupt
 from oneread.models.layout import WIDE_WITHOUT_ID
 from oneread.models.model import Model
 
-V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
+V = TypeVar("V", bound="Model[*tuple[Any, ...]] | AnyAggregate")
 
 GROUP: Final = "group_"
 """The first field of both indexes: the group, by which they are joined."""

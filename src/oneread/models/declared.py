@@ -89,6 +89,18 @@ def _explain_empty(entity: object, name: str) -> NoReturn:
     raise AttributeError(reason, name=name, obj=entity)
 
 
+class KeyedView:
+    """`Index[Purchase, int]` at run time: a base that resolves to `Index[Purchase]` and keeps the types of the key."""
+
+    def __init__(self, base: Any, key_arguments: tuple[Any, ...]) -> None:
+        self.base = base
+        self.key_arguments = key_arguments
+        self.__args__ = base.__args__
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> Any:
+        return self.base.__mro_entries__(bases)
+
+
 KeyTypes = TypeVarTuple("KeyTypes", default=Unpack[tuple[Any, ...]])
 
 if TYPE_CHECKING:
@@ -105,7 +117,9 @@ else:
         def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: object) -> Any:
             written = space.get("__orig_bases__", ())  # the bases as they are written: Model[str, int]
             if written:
-                space["__orig_bases__"] = tuple(base.cls if isinstance(base, _KeyedBase) else base for base in written)
+                space["__orig_bases__"] = tuple(
+                    base.base if isinstance(base, (_KeyedBase, KeyedView)) else base for base in written
+                )
             _check_names(name, bases, space)
             _check_options(name, bases, config)
             try:
@@ -117,6 +131,9 @@ else:
             arguments = _arguments_of(written)
             if arguments and any(hasattr(base, "reserved_names") for base in bases):  # elsewhere they are variables
                 made.type_arguments = arguments
+            for base in written:
+                if isinstance(base, KeyedView):
+                    made.key_arguments = base.key_arguments
             return made
 
     class DeclaredModel(Declared):
@@ -176,11 +193,11 @@ else:
         """`Model[str, int]` at run time: a base that resolves to Model and keeps the types."""
 
         def __init__(self, cls: type, key_types: Any) -> None:
-            self.cls = cls
+            self.base = cls
             self.key_types = key_types if isinstance(key_types, tuple) else (key_types,)
 
         def __mro_entries__(self, _bases: tuple[Any, ...]) -> tuple[type, ...]:
-            return (self.cls,)
+            return (self.base,)
 
     class Keyed:
         """Carries the types of the key's parts."""

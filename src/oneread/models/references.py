@@ -192,6 +192,9 @@ def refuse_copy_in_copy(owner: type, field: str, copy: type[Copy[Any]]) -> NoRet
 KeyValue: TypeAlias = str | int | float | Decimal | bytes | date | timedelta | UUID | Enum | tuple[Any, ...] | None
 """What a part of a key can be; bool is an int, datetime a date. A tuple only where a view's key is hashed."""
 
+ViewKeyValue: TypeAlias = KeyValue | Ref[Any] | Copy[Any]
+"""What stands for a part of a view's key where the view does not say its type."""
+
 
 def _given_ref(key: tuple[Any, ...]) -> Ref[Any]:
     """The reference that a copy is made of: the one given, that of a copy, or one by a key."""

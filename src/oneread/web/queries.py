@@ -19,7 +19,7 @@ from starlette.responses import Response
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.lists import list_of
 from oneread.database.pages import Page
-from oneread.derivations.views import View
+from oneread.derivations.views import AnyView
 from oneread.errors import InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.json_numbers import IS_NUMBER, SPELLINGS
@@ -27,7 +27,7 @@ from oneread.models.model import Model
 from oneread.store.limits import BUDGET
 from oneread.web.links import links_of, note_page
 
-P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
+P = TypeVar("P", bound="Model[*tuple[Any, ...]] | AnyView")
 
 BOUNDS: Final = ("since", "after", "until", "through", "starts_with")
 NAMES: Final = ("limit", "cursor", "backward", *BOUNDS)

@@ -14,13 +14,13 @@ from starlette.responses import Response, StreamingResponse
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.page_json import to_json
 from oneread.database.watching import PACE_SECONDS, WAIT_SECONDS, Changes, RowChange, check_seconds
-from oneread.derivations.views import View
+from oneread.derivations.views import AnyView
 from oneread.errors import InvalidQuery, OnereadError
 from oneread.models.model import Model
 from oneread.plans.allowance import CURRENT
 from oneread.plans.performer import elapsed
 
-W = TypeVar("W", bound="Model[*tuple[Any, ...]] | View[Any]")
+W = TypeVar("W", bound="Model[*tuple[Any, ...]] | AnyView")
 
 LASTS_SECONDS: Final = 300.0
 RETRY_MILLISECONDS: Final = 1000

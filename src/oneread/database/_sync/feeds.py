@@ -13,7 +13,7 @@ from oneread.database.marking import MOST_COUNTED, Unread
 from oneread.database.operations import Operations
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.worker import Worker
-from oneread.derivations.views import Feed
+from oneread.derivations.views import AnyFeed
 from oneread.feeds.marks import Marks
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
@@ -21,7 +21,7 @@ from oneread.plans.trace import Observer, Trace
 if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
 
-F = TypeVar("F", bound="Feed[Any]")
+F = TypeVar("F", bound="AnyFeed")
 R = TypeVar("R")
 
 
@@ -83,7 +83,7 @@ class FeedVerbs:
         self._wake(tasks)
         return found
 
-    def marks(self, feed: type[Feed[Any]], *member: Any) -> Marks:
+    def marks(self, feed: type[AnyFeed], *member: Any) -> Marks:
         """What a member has seen and read of a feed: `marks.has_read(entry)`. One request, one row.
 
         Arguments:
@@ -102,7 +102,7 @@ class FeedVerbs:
         """
         return self._with_cost(self.operations.marking.marks(feed, member))
 
-    def unread(self, feed: type[Feed[Any]], *member: Any, limit: int = MOST_COUNTED) -> Unread:
+    def unread(self, feed: type[AnyFeed], *member: Any, limit: int = MOST_COUNTED) -> Unread:
         """How many entries of a feed are newer than a member's marks, exactly up to a limit: `str(found)` is "99+".
 
         Without a mark, all are. An entry that comes late, with a time before the mark, is not counted. Costs two

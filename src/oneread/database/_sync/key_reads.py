@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from oneread.database._sync.view_launches import ViewLaunch
 from oneread.database.fast_path import ABSENT, Finder
-from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
+from oneread.database.lists import K1, K2, K3, K4, AnyRows, Asked, Copied, Exact, KeyedRows, KeyTypes, Located
 from oneread.database.operations import Operations, one_key
 from oneread.database.pages import Query
 from oneread.database.replaced_pages import launched_key
 from oneread.database.results import Outcome, attach_outcome
 from oneread.errors import NotFound, UsageError
 from oneread.models.model import Model
-from oneread.models.references import Copy, Ref
+from oneread.models.references import Copy, Ref, ViewKeyValue
 from oneread.plans.arguments import Age, check_iterable
 from oneread.plans.trace import Observer, Trace
 
@@ -48,6 +48,19 @@ class KeyReads:
     def get(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False, max_age: Age = None) -> E: ...
     @overload
     def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: Age = None) -> R: ...
+    @overload
+    def get(
+        self,
+        view: KeyedRows[R, K1, K2, K3, K4],
+        first: K1 = ...,
+        second: K2 = ...,
+        third: K3 = ...,
+        fourth: K4 = ...,
+        /,
+        *key: ViewKeyValue,
+        fresh: bool = False,
+        max_age: Age = None,
+    ) -> R: ...
     def get(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: Age = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
@@ -104,6 +117,19 @@ class KeyReads:
     def find(
         self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: Age = None
     ) -> R | None: ...
+    @overload
+    def find(
+        self,
+        view: KeyedRows[R, K1, K2, K3, K4],
+        first: K1 = ...,
+        second: K2 = ...,
+        third: K3 = ...,
+        fourth: K4 = ...,
+        /,
+        *key: ViewKeyValue,
+        fresh: bool = False,
+        max_age: Age = None,
+    ) -> R | None: ...
     def find(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: Age = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like `get`, but None when there is none.
 
@@ -158,6 +184,17 @@ class KeyReads:
     def exists(self, model: Copied[E], at: Copy[E], /) -> bool: ...
     @overload
     def exists(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes) -> bool: ...
+    @overload
+    def exists(
+        self,
+        view: KeyedRows[Any, K1, K2, K3, K4],
+        first: K1 = ...,
+        second: K2 = ...,
+        third: K3 = ...,
+        fourth: K4 = ...,
+        /,
+        *key: ViewKeyValue,
+    ) -> bool: ...
     def exists(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Whether there is such an entity. One request, one row.
 
@@ -175,6 +212,19 @@ class KeyReads:
     @overload
     def get_many(
         self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /, *, max_age: Age = None
+    ) -> list[R | None]: ...
+    @overload
+    def get_many(
+        self, view: AnyRows[R], keys: Iterable[tuple[ViewKeyValue, ...]], /, *, max_age: Age = None
+    ) -> list[R | None]: ...
+    @overload
+    def get_many(
+        self,
+        view: KeyedRows[R, K1, K2, K3, K4],
+        keys: Iterable[tuple[K1] | tuple[K1, K2] | tuple[K1, K2, K3] | tuple[K1, K2, K3, K4]],
+        /,
+        *,
+        max_age: Age = None,
     ) -> list[R | None]: ...
     def get_many(self, model: Asked, keys: Asked, /, *, max_age: Age = None) -> Asked:
         """Entities, groups of an aggregate or rows of a unique index, in the order of `keys`; None for absent ones.

@@ -17,7 +17,7 @@ from oneread.database._sync.counters import PlanRunner, TransactionCounter
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.patches import own_version, take_changes
 from oneread.database.transaction import TransactionWork
-from oneread.derivations.views import Feed
+from oneread.derivations.views import AnyFeed
 from oneread.feeds.marks import Marks
 from oneread.jobs.declared import Job
 from oneread.models.expressions import FieldChange
@@ -26,7 +26,7 @@ from oneread.models.references import Copy, Ref
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
-F = TypeVar("F", bound="Feed[Any]")
+F = TypeVar("F", bound="AnyFeed")
 R = TypeVar("R")
 
 UNGIVEN: Any = UNSET
