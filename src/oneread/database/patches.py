@@ -91,6 +91,12 @@ def take_changes(model: Any, given: tuple[Any, ...], changes: dict[str, Any]) ->
 
     Raises InvalidValue for what is not a change of a field of this model, and for a field that is changed twice.
     """
+    for name, change in changes.items():
+        if isinstance(change, (FieldChange, FieldExpression)):
+            raise InvalidValue(
+                "a change says its field itself: give it behind the key, not by name",
+                model=model, field=name, given=change,
+            )  # fmt: skip
     place = next((place for place, each in enumerate(given) if isinstance(each, _OF_FIELDS)), None)
     if place is None or not isinstance(model, type):
         return given
