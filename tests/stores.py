@@ -21,6 +21,7 @@ ON_SERVERS = {
     "unit/console/test_erasures.py",
     "unit/console/test_deleted.py",
     "unit/console/test_member.py",
+    "unit/console/test_personal.py",
     "unit/console/test_forms.py",
     "unit/console/test_pages.py",
     "unit/copying/test_copies_on_servers.py",

@@ -53,6 +53,18 @@ def test_it_ends_without_a_word_while_a_browser_has_a_live_page_open(served):
     assert (console.returncode, err) == (0, "")
 
 
+def test_with_personal_one_entity_may_be_shown_and_nothing_changed(served):
+    with httpx.Client(follow_redirects=True) as client:
+        link = served("--personal").split()[0]
+        assert "read-only" in client.get(link).text
+        assert client.post(f"{link.partition('?')[0]}entity/Note?key=1").text.count("this form is not one of") == 1
+    with httpx.Client(follow_redirects=True) as client:
+        link = served().split()[0]
+        client.get(link)
+        refused = client.post(f"{link.partition('?')[0]}entity/Note?key=1")
+        assert (refused.status_code, "start it with --personal" in refused.text) == (403, True)
+
+
 def test_with_write_it_may_write(served):
     with httpx.Client(follow_redirects=True) as client:
         assert "may write" in client.get(served("--write").split()[0]).text

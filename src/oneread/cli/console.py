@@ -56,6 +56,13 @@ MayWriteOption = Annotated[
     bool, typer.Option("--write", help="The store can be changed: repair, tasks, launches, entities.")
 ]
 
+PersonalOption = Annotated[
+    bool,
+    typer.Option(
+        "--personal", help="Personal values of one entity can be shown, which is logged; else all are masked."
+    ),
+]
+
 
 @with_shared_options
 def command(  # noqa: PLR0913 - each option says who may ask, or for what
@@ -69,12 +76,15 @@ def command(  # noqa: PLR0913 - each option says who may ask, or for what
     allow_host: AllowHostOption = [],  # noqa: B006 - as above
     cache: ConsoleCacheOption = None,
     write: MayWriteOption = False,
+    personal: PersonalOption = False,
 ) -> None:
     """Shows a store in a browser: its data, what follows from what, what it costs, what is late, and what is hot.
 
     The store is opened for reading, and programs may have it open; with --write it can be changed from the console, by
-    forms that say beforehand what follows. Prints a link with a token, which a browser keeps for 12 hours; ends with
-    Ctrl-C. Beyond this machine it listens only with --token-file, or with --proxy-user and --trusted.
+    forms that say beforehand what follows. Values of fields that are Personal() are masked; with --personal those of
+    one entity can be shown, and the store, which is opened for writing then, keeps who has seen them. Prints a link
+    with a token, which a browser keeps for 12 hours; ends with Ctrl-C. Beyond this machine it listens only with
+    --token-file, or with --proxy-user and --trusted.
 
     Example: oneread console --schema shop.models:shop --db lmdb:///var/lib/shop
     """
@@ -87,7 +97,7 @@ def command(  # noqa: PLR0913 - each option says who may ask, or for what
     auth: Any = _who(access, host, token_file, proxy_user, trusted)
     schema = given.schema
     url = reading_url(given.db)
-    if write:
+    if write or personal:
         with contextlib.suppress(SchemaMismatch):  # opening it says the same, and then its plan is shown
             url = writing_url(given.db, schema)
     with _bound(host, port) as listening:
@@ -99,7 +109,9 @@ def command(  # noqa: PLR0913 - each option says who may ask, or for what
         names = [host, address[0], *(["localhost"] if _is_local(host) else []), *allow_host]
         options = {"auth": auth, "name": redact(given.db), "hosts": list(dict.fromkeys(names))}
         if write:
-            options["writes"] = _may_write
+            options["writes"] = _may
+        if personal:
+            options["personal"] = _may
 
         def say(*, is_open: bool) -> None:
             shows = "may write" if write else "read-only"
@@ -115,7 +127,7 @@ def command(  # noqa: PLR0913 - each option says who may ask, or for what
             asyncio.run(_serve(store, partial(comparing, given.db, schema), options, listening, say))
 
 
-def _may_write(_user: str) -> bool:
+def _may(_user: str) -> bool:
     return True
 
 

@@ -35,11 +35,15 @@ _ADDRESS: Final = 8_000
 
 @dataclass(frozen=True)
 class ActedOn(Generic[T]):
-    """What an action is done to: its name, what was read of it, and the version or state in which that is."""
+    """What an action is done to: its name, what was read of it, and the version or state in which that is.
+
+    `logged` is the name that the log has, where pages mask a part of it.
+    """
 
     of: str
     found: T
     seen: str = ""
+    logged: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,12 +103,17 @@ async def describe_action(ask: PageRequest, action: ConsoleAction[T], error: One
     on = await action.find(ask)
     described = await action.describe(ask, on)
     wrong = "" if error is None else _input_of(error, described.inputs)
-    inputs = [_typed(ask, each, str(error) if each.name == wrong else "") for each in described.inputs]
+    words = "" if error is None else ask.error_text(error)
+    inputs = [_typed(ask, each, words if each.name == wrong else "") for each in described.inputs]
     asked_for = {each.name for each in inputs}
-    given = {name: several for name, several in ask.query.items() if name not in asked_for and name not in _OWN}
+    given = {
+        name: [ask.typed(each) for each in several]
+        for name, several in ask.query.items()
+        if name not in asked_for and name not in _OWN
+    }
     hidden = [(CSRF, ask.csrf), (SEEN, on.seen)]
     form = ActionForm(ask.link(f"/do/{ask.path['action']}", **given), hidden, inputs, described.button)
-    said = [] if error is None or wrong else [NoteBlock("bad", says(str(error)))]
+    said = [] if error is None or wrong else [NoteBlock("bad", says(words))]
     return ConsolePage(described.title, [*said, *described.blocks, form])
 
 
@@ -112,7 +121,7 @@ def _typed(ask: PageRequest, shown: FormInput, error: str) -> FormInput:
     """A field with what the address or the form has for it, beside what is so by now."""
     if shown.name not in ask.query:
         return shown
-    typed = ask.one(shown.name)
+    typed = ask.typed(ask.one(shown.name))
     return replace(shown, value=typed, now=shown.value if typed != shown.value else "", error=error)
 
 
@@ -131,17 +140,16 @@ async def do_action(ask: PageRequest, action: ConsoleAction[T]) -> str:
         Conflict: what it is done to is in another state than its page showed.
     """
     check_may(ask, action)
-    if not hmac.compare_digest(ask.one(CSRF).encode(), ask.csrf.encode()):
-        raise NotAllowed("this form is not one of this console, or it is too old: look at it, and send it again")
+    check_form(ask)
     on = await action.find(ask)
     if on.seen != ask.one(SEEN):
-        raise Conflict("this was changed meanwhile; look again", of=on.of, **(await _by_whom(ask, on.of)))
+        raise Conflict("this was changed meanwhile; look again", of=on.of, **(await _by_whom(ask, on.logged or on.of)))
     done = await action.act(ask, on)
     if not ask.may_write:
         return done.link
     said = done.said if len(done.said) <= _SAID else f"{done.said[:_SAID]}…"
     undo = done.undo if len(done.undo) <= _ADDRESS else ""
-    doing = ask.path["action"], on.of
+    doing = ask.path["action"], on.logged or on.of
     did = await ask.db.run(log_action(ask.db.operations.committer, ask.user, doing, said, undo))
     return with_parameter(done.link, DID, did)
 
@@ -149,6 +157,12 @@ async def do_action(ask: PageRequest, action: ConsoleAction[T]) -> str:
 def with_parameter(address: str, name: str, value: str) -> str:
     """An address with one more parameter."""
     return f"{address}{'&' if '?' in address else '?'}{urlencode({name: value})}"
+
+
+def check_form(ask: PageRequest) -> None:
+    """Raises NotAllowed for a form that this console has not made for the one who asks."""
+    if not hmac.compare_digest(ask.one(CSRF).encode(), ask.csrf.encode()):
+        raise NotAllowed("this form is not one of this console, or it is too old: look at it, and send it again")
 
 
 def check_may(ask: PageRequest, action: ConsoleAction[Any]) -> None:

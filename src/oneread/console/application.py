@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -38,8 +38,11 @@ from oneread.console.actions import ACTIONS
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import ConsolePage, NoteBlock, says
 from oneread.console.jobs import ConsoleJobs
+from oneread.console.masking import MASK, Masking
 from oneread.console.pages import PAGES, SHOWN_PAGES, MenuPage
 from oneread.console.pages.log import say_what_was_done
+from oneread.console.revealing import reveal
+from oneread.console.sealing import Seal
 from oneread.console.themes import GRAPH_STYLE, THEMES, keep_theme, theme_of
 from oneread.costs.bounds import counted, readable
 from oneread.costs.budgets import budget
@@ -81,6 +84,7 @@ _NOT_ENTERED: Final = (
 )
 _UNKNOWN: Final = "this console does not know who asks: sign in to the site or the proxy that it is behind\n"
 _SECURE: Final = "https"
+_MASKED: Final = Markup(f'<span aria-hidden="true">{MASK}</span><span class="said">masked</span>')  # noqa: S704 - no part of it is a value
 _SAME: Final = "same-origin"
 _OF_FORM: Final = frozenset({JSON, LIVE})
 """Parameters that say in which form a page is wanted."""
@@ -120,6 +124,7 @@ class _Store(NamedTuple):
 
     jobs: ConsoleJobs
     kept: dict[object, tuple[float, Any]]
+    masking: Masking
 
 
 def harmless(value: object) -> object:
@@ -129,12 +134,18 @@ def harmless(value: object) -> object:
     return value
 
 
+def spoken(text: str) -> Markup:
+    """A text in which a screen reader says that a value is masked."""
+    return Markup(escape(harmless(text)).replace(escape(MASK), _MASKED))  # noqa: S704 - it was escaped just now
+
+
 class _Pages:
     """Makes the answers."""
 
     def __init__(self, db: Databases, options: ConsoleOptions) -> None:
         self._db = db
         self._options = options
+        self._seal = Seal(options.secret)
         self._files = _static_files()
         self._stores: WeakKeyDictionary[AsyncDatabase, _Store] = WeakKeyDictionary()
         self._recent: dict[tuple[str, ...], _Answer] = {}
@@ -147,12 +158,14 @@ class _Pages:
             lstrip_blocks=True,
         )
         self._templates.filters["drawn"] = Markup  # of a picture alone, whose maker escapes each text
+        self._templates.filters["spoken"] = spoken
 
     def routes(self) -> list[Route]:
         shown = [Route(each.path, partial(self._show, each), name=each.path) for each in PAGES]
         acts = Route("/do/{action}", self._act, methods=["GET", "POST"])
         themed = Route("/theme", self._set_theme, methods=["POST"])
-        return [*shown, acts, themed, Route("/static/{name}", self._static)]
+        revealed = Route("/entity/{name}", self._reveal, methods=["POST"])
+        return [*shown, revealed, acts, themed, Route("/static/{name}", self._static)]
 
     async def show_unopened(self, make: Callable[[], Awaitable[ConsolePage]], request: Request) -> Response:
         """The page of the schema of a store that cannot be opened."""
@@ -186,7 +199,7 @@ class _Pages:
             try:
                 answer = await self._answer(shown, request)
             except OnereadError as error:  # the answer has begun, so that its status cannot say it
-                answer = _Answer(msgspec.structs.replace(_page_of(error), live=AGAIN_SECONDS))
+                answer = _Answer(msgspec.structs.replace(self._page_of(request, error), live=AGAIN_SECONDS))
             made = msgspec.json.encode(answer.page)
             if made != sent:
                 sent = made
@@ -203,6 +216,7 @@ class _Pages:
             request.url.path,
             ask.user,
             str(sorted((name, *each) for name, each in ask.query.items())),
+            str(sorted(ask.sealed)),
         )
         known = self._recent.get(place)
         began = time.monotonic()
@@ -221,6 +235,16 @@ class _Pages:
             self._recent[place] = answer
         return answer
 
+    async def _reveal(self, request: Request) -> Response:
+        """One entity with its personal values, for a form that says so."""
+        _check_sent_from_here(request)
+        ask = self._ask(request, [*request.query_params.multi_items(), *await _form(request)])
+        began = time.monotonic()
+        with budget() as spent:
+            page = await reveal(ask)
+        answer = _Answer(page, spent.cost, time.monotonic() - began)
+        return self._render(request, answer, current="/data")
+
     async def _act(self, request: Request) -> Response:
         action = ACTIONS.get(request.path_params["action"])
         if action is None:
@@ -235,7 +259,7 @@ class _Pages:
         except OnereadError as error:
             if JSON in request.query_params:
                 raise
-            status, _words = _words_of(error)
+            status = _status_of(error)
             return self._render(request, await _describe(ask, action, error), current="", status=status)
         self._recent = {}  # what is looked at next shows what was done
         return RedirectResponse(with_parameter(link, JSON, "") if JSON in request.query_params else link, 303, _UNKEPT)
@@ -244,15 +268,20 @@ class _Pages:
         db = self._db if isinstance(self._db, AsyncDatabase) else self._db(request)
         store = self._stores.get(db)
         if store is None:
-            store = self._stores.setdefault(db, _Store(ConsoleJobs(), {}))
+            masking = Masking(db.operations.schema, db.operations.catalog, self._seal)
+            store = self._stores.setdefault(db, _Store(ConsoleJobs(), {}, masking))
         user = request.scope[_USER]
         query: dict[str, list[str]] = {}
+        opened = {value: self._seal.open(value) for _name, value in given}
         for name, value in given:
             if name not in _OF_FORM:
-                query.setdefault(name, []).append(value)
+                query.setdefault(name, []).append(opened[value])
         csrf = hmac.new(self._options.secret, user.encode(), hashlib.sha256).hexdigest()
-        root = request.scope.get("root_path", "")
-        return PageRequest(db, *store, user, self._may_write(request), csrf, root, request.path_params, query)
+        return PageRequest(
+            db, store.jobs, store.kept, user, self._may_write(request), csrf, request.scope.get("root_path", ""),
+            request.path_params, query, store.masking, self._options.personal(user),
+            {word: value for value, word in opened.items() if word != value},
+        )  # fmt: skip
 
     def _may_write(self, request: Request) -> bool:
         return bool(self._options.writes(request.scope[_USER]))
@@ -282,16 +311,32 @@ class _Pages:
 
     async def refuse(self, request: Request, error: Exception) -> Response:
         """An error as a page, or as JSON: the library's words, and never a traceback."""
-        status, words = _words_of(error)
+        status, page = _status_of(error), self._page_of(request, error)
         if JSON in request.query_params:
-            body = msgspec.json.encode({"error": _page_of(error).title, "message": words})
+            body = msgspec.json.encode({"error": page.title, "message": self._words_of(request, error)})
             return Response(body, status, _UNKEPT, "application/json")
-        page = _page_of(error)
         if request.method == "POST":
             address = f"{request.url.path}{'?' if request.url.query else ''}{request.url.query}"
             again = NoteBlock("", says("open the page of this form again", link=address))
             page = msgspec.structs.replace(page, blocks=[*page.blocks, again])
         return self._render(request, _Answer(page), current="", status=status)
+
+    def _page_of(self, request: Request, error: Exception) -> ConsolePage:
+        """The page of an error."""
+        name = type(error).__name__ if isinstance(error, OnereadError) else HTTPStatus(_status_of(error)).phrase
+        return ConsolePage(name, [NoteBlock("bad", says(self._words_of(request, error)))])
+
+    def _words_of(self, request: Request, error: Exception) -> str:
+        """What is said of an error."""
+        if isinstance(error, OnereadError):
+            try:
+                ask = self._ask(request, request.query_params.multi_items())
+            except OnereadError:  # there is no store, or what the address has cannot be opened: no value was read
+                return str(error)
+            return ask.error_text(error)
+        if isinstance(error, HTTPException):
+            return "there is no such page" if error.status_code == HTTPStatus.NOT_FOUND else error.detail
+        return "the console failed; its log says how"
 
 
 def _check_sent_from_here(request: Request) -> None:
@@ -307,24 +352,15 @@ async def _describe(ask: PageRequest, action: ConsoleAction[Any], error: Oneread
     return _Answer(page, spent.cost, time.monotonic() - began)
 
 
-def _page_of(error: Exception) -> ConsolePage:
-    """The page of an error."""
-    status, words = _words_of(error)
-    name = type(error).__name__ if isinstance(error, OnereadError) else HTTPStatus(status).phrase
-    return ConsolePage(name, [NoteBlock("bad", says(words))])
-
-
-def _words_of(error: Exception) -> tuple[int, str]:
-    """The status of an error, and what is said of it."""
+def _status_of(error: Exception) -> int:
+    """The status of an error."""
     if isinstance(error, NotAllowed):
-        return 403, str(error)
+        return 403
     if isinstance(error, OnereadError):
         status = problem_type(error).status
         asked_wrongly = isinstance(error, UsageError) and status == HTTPStatus.INTERNAL_SERVER_ERROR
-        return HTTPStatus.BAD_REQUEST if asked_wrongly else status, str(error)
-    if isinstance(error, HTTPException):
-        return error.status_code, "there is no such page" if error.status_code == HTTPStatus.NOT_FOUND else error.detail
-    return 500, "the console failed; its log says how"
+        return HTTPStatus.BAD_REQUEST if asked_wrongly else status
+    return error.status_code if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 async def _form(request: Request) -> list[tuple[str, str]]:
@@ -409,10 +445,11 @@ def _entered(connection: HTTPConnection, auth: TokenAccess) -> Response:
 
 
 class ConsoleOptions(NamedTuple):
-    """What a console is called, who may write, and the key of its forms."""
+    """What a console is called, who may write and see personal values, and the key of its forms and addresses."""
 
     name: str
     writes: Callable[[str], bool]
+    personal: Callable[[str], bool]
     secret: bytes
 
 
@@ -425,6 +462,7 @@ def console(
     *,
     auth: Authenticate,
     writes: Callable[[str], bool] = _none,
+    personal: Callable[[str], bool] = _none,
     name: str = "oneread",
     hosts: Sequence[str] = (),
     secret: str = "",
@@ -441,9 +479,12 @@ def console(
         auth: says who asks: a function of a request, which returns None for someone who may not see the store;
             `TokenAccess`, `proxy_user`, or one that asks the site's own session. It may be awaitable.
         writes: says whether someone, as `auth` names them, may change something; without it the console is read-only.
+        personal: says whether someone may see the values of fields that are `Personal()`, of one entity at a time: each
+            time is a row of the log, so that the store is opened for writing. Without it these values are masked.
         name: what the store is called.
         hosts: names and addresses by which a browser may ask, against DNS rebinding; all where the site checks it.
-        secret: the key of forms, where several processes answer for one site; one of this process unless given.
+        secret: the key of forms, and of personal keys in addresses, where several processes answer for one site; one of
+            this process unless given.
         unopened: makes the page of the schema where `db` raises SchemaMismatch; for the command.
 
     Raises:
@@ -460,7 +501,11 @@ def console(
         raise UsageError("auth takes a function of a request: who asks, or None", given=type(auth))
     if not callable(writes):
         raise UsageError("writes takes a function of a user's name: whether that one may write", given=type(writes))
-    pages = _Pages(db, ConsoleOptions(name, writes, secret.encode() or secrets.token_bytes(32)))
+    if not callable(personal):
+        raise UsageError(
+            "personal takes a function of a user's name: whether that one may see personal values", given=type(personal)
+        )
+    pages = _Pages(db, ConsoleOptions(name, writes, personal, secret.encode() or secrets.token_bytes(32)))
     handlers: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
         OnereadError: pages.refuse,
         HTTPException: pages.refuse,

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from oneread.console.blocks import CUT, CellTexts, ShownText, instant
 from oneread.console.jobs import ConsoleJobs
+from oneread.console.masking import MASK, Masking
 from oneread.costs.bounds import Bound
 from oneread.costs.declared import Costs
 from oneread.database.async_database import AsyncDatabase
@@ -19,7 +20,7 @@ from oneread.database.explaining import Explainer
 from oneread.database.record_texts import text_of
 from oneread.database.typed_keys import key_words, word
 from oneread.derivations.catalog import Catalog
-from oneread.errors import NotFound, shown
+from oneread.errors import NotFound, OnereadError, shown
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.wide import digits_of
 
@@ -42,6 +43,8 @@ class PageRequest:
     `jobs` are long work on the store, and `kept` is what the console remembers of it. `csrf` is what a form of this
     user has. `root` is what addresses of the console begin with, empty at the top of a site. `path` are words of the
     path by name; `query` are parameters, each with all its values in their order, and those of a form that was sent.
+    `masking` says what is masked, and `may_show` whether the user may see one entity without it. `sealed` are the
+    values of parameters that were sealed, each as it came.
     """
 
     db: AsyncDatabase
@@ -53,6 +56,9 @@ class PageRequest:
     root: str
     path: Mapping[str, str]
     query: Mapping[str, Sequence[str]]
+    masking: Masking
+    may_show: bool
+    sealed: Mapping[str, str]
 
     @property
     def catalog(self) -> Catalog:
@@ -94,6 +100,15 @@ class PageRequest:
         """The value of a parameter; empty where it is not given."""
         return self.query.get(name, ("",))[0]
 
+    def typed(self, text: str) -> str:
+        """A value of a parameter for a form: as it was typed, or sealed as it came."""
+        return self.sealed.get(text, text)
+
+    def error_text(self, error: OnereadError) -> str:
+        """An error in words, with the values that were typed, and no others that may be personal."""
+        given = (each for several in self.query.values() for each in several)
+        return self.masking.error(error, [each for each in given if each not in self.sealed])
+
     def chosen(self, name: str, known: Collection[str]) -> str:
         """What was chosen from a list, empty for everything. Raises NotFound for what is not in it."""
         found = self.one(name)
@@ -126,7 +141,20 @@ class PageRequest:
 
     def link_of_key(self, cls: type, words: Sequence[str]) -> str:
         """The address of one entity, group, or row of a unique index."""
-        return f"{self.root}/entity/{cls.__name__}?{urlencode([('key', each) for each in words])}"
+        given = [("key", each) for each in self.masking.sealed_words(cls, words)]
+        return f"{self.root}/entity/{cls.__name__}?{urlencode(given)}"
+
+    def link_of_rows(self, cls: type, words: Sequence[str]) -> str:
+        """The address of a list that begins with the first parts of its key."""
+        return self.link(f"/data/{cls.__name__}", key=self.masking.sealed_words(cls, words))
+
+    def label(self, cls: type, words: Sequence[str]) -> str:
+        """What an entity, a group or a member of a feed is called."""
+        return " ".join([cls.__name__, *self.masking.words(cls, words)])
+
+    def link_of_counter(self, name: str, path: str = "/counter") -> str:
+        """The address of a counter."""
+        return self.link(path, name=self.masking.sealed_counter(name))
 
     def can_find(self, cls: type) -> bool:
         """Whether there is a page of one entity or row of this class."""
@@ -139,12 +167,14 @@ class PageRequest:
         return self.link_of_key(cls, key_words(self.catalog, cls, record)) if self.can_find(cls) else ""
 
 
-def cell_of(ask: PageRequest, value: Any) -> CellTexts:
-    """A value of a field, as it is shown."""
+def cell_of(ask: PageRequest, cls: type, name: str, value: Any) -> CellTexts:
+    """A value of a field of a model or view, as it is shown."""
     if isinstance(value, Copy):
-        return (*_reference(ask, value.ref), *_copied(value))
+        return (*_reference(ask, value.ref), *_copied(ask, value))
     if isinstance(value, Ref):
         return _reference(ask, value)
+    if ask.masking.masks_value(cls, name):
+        return (ShownText(MASK, "dim"),)
     if isinstance(value, datetime) and value.tzinfo is not None:
         return (instant(value),)
     return (_plain(value),)
@@ -173,18 +203,23 @@ def text_cell(text: str, *, code: bool = False) -> ShownText:
 def _reference(ask: PageRequest, ref: Ref[Any]) -> CellTexts:
     words = [word(part) for part in ref.key]
     name = "" if ref.refers_to is None else ref.refers_to.__name__
-    label = text_cell(" ".join([name, *words]).strip())
+    label = text_cell(" ".join([name, *ask.masking.words(ref.refers_to, words)]).strip())
     if ref.refers_to is None or not ask.can_find(ref.refers_to):
         return (label,)
     return (ShownText(label.text, link=ask.link_of_key(ref.refers_to, words)),)
 
 
-def _copied(copy: Copy[Any]) -> list[ShownText]:
+def _copied(ask: PageRequest, copy: Copy[Any]) -> list[ShownText]:
     """The copied fields of a holder, and that they are copies."""
     if getattr(copy, "deleted", False):
         return [ShownText("deleted", "warn")]
     names = [name for name in copied_names(type(copy)) if hasattr(copy, name)]
     if not names:
         return []
-    parts = [f"{name} {str(text_of(getattr(copy, name)))[:CUT]}" for name in names]
+    parts = [f"{name} {_copied_text(ask, copy, name)}" for name in names]
     return [ShownText(", ".join(parts)), ShownText("copy", "dim")]
+
+
+def _copied_text(ask: PageRequest, copy: Copy[Any], name: str) -> str:
+    value = getattr(copy, name)
+    return MASK if ask.masking.masks_copied(type(copy), name) else str(text_of(value))[:CUT]

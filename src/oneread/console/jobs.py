@@ -45,6 +45,8 @@ class ConsoleJob:
         """The texts of faults that a repair could not mend."""
         self.said = ""
         """What it did, once it has ended; why it failed."""
+        self.error: OnereadError | None = None
+        """Why it failed, where the library says it."""
         self.stops = False
         """Whether it was asked to stop: it does so behind its current batch."""
         self._texts: set[str] = set()
@@ -87,7 +89,7 @@ class ConsoleJob:
             self.state, self.said = "stopped", _BY_HAND if self.stops else "the console has ended"
             raise
         except OnereadError as error:
-            self.state, self.said = "failed", str(error)
+            self.state, self.said, self.error = "failed", str(error), error
         except Exception:  # noqa: BLE001 - whatever it is: the page of the job says so
             _LOG.exception("the job %s failed", self.kind)
             self.state, self.said = "failed", "the console failed; its log says how"

@@ -40,7 +40,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(LoggedAction).decode
 
 
-def log_action(system: SystemCommitter, by: str, doing: tuple[str, str], said: str, undo: str) -> Plan[str]:
+def log_action(system: SystemCommitter, by: str, doing: tuple[str, str], said: str, undo: str = "") -> Plan[str]:
     """Adds a row, and removes up to 100 that are older than 90 days: a put and a sweep. Returns the name of the row.
 
     `doing` is the name of the action, and what it was done to.

@@ -50,7 +50,8 @@ class PersonalPlace(msgspec.Struct, frozen=True):
 
 
 ELSEWHERE: tuple[str, ...] = (
-    "system: errors of holders that were set aside, and reports of verify, may quote values; heat has keys",
+    "system: errors of holders that were set aside, and reports of verify, may quote values",
+    "system: heat and the log of consoles have keys",
     "a cache for reads has rows of entities until they are removed from it or its ttl is over",
     "dumps, backups, files of rejects, logs of programs, and the other store of a move have what they were given",
 )

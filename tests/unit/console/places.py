@@ -153,9 +153,10 @@ class Browser:
 
 
 @contextmanager
-def opened(url, *, writes=True, schema=SITE, mounted="", observers=()):
+def opened(url, *, writes=True, personal=False, schema=SITE, mounted="", observers=()):
     """A console of the store at a URL, and a browser that has its cookie."""
-    made = console(database, auth=TokenAccess(TOKEN), writes=lambda _user: writes, name=NAME)
+    may = {"writes": lambda _user: writes, "personal": lambda _user: personal}
+    made = console(database, auth=TokenAccess(TOKEN), name=NAME, **may)
     opening = connect_async(url, schema, workers=0, observers=observers)
     app = Starlette(routes=[Mount(mounted or "/", made)], lifespan=lifespan(opening))
     with TestClient(app, base_url="http://127.0.0.1") as client:

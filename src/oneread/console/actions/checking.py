@@ -74,7 +74,7 @@ async def describe_repair(_ask: PageRequest, on: ActedOn[list[type[Any]]]) -> Ac
 
 async def repair(ask: PageRequest, on: ActedOn[list[type[Any]]]) -> ActionDone:
     """Begins to repair."""
-    pace, db, by = _pace(ask), ask.db, ask.user
+    pace, db, by, masking = _pace(ask), ask.db, ask.user, ask.masking
 
     async def work(job: ConsoleJob) -> str:
         done = await db.repair(*on.found, pace=pace, on_fault=job.note_fault, progress=job.report)
@@ -83,7 +83,7 @@ async def repair(ask: PageRequest, on: ActedOn[list[type[Any]]]) -> ActionDone:
         job.left = frozenset(each.text for each in done.left)
         left = f", {counted(len(done.left), 'fault')} left: {'; '.join(done.reasons)}" if done.left else ""
         said = f"{counted(done.mended, 'fault')} mended{left}"
-        texts = "; ".join(each.text for each in job.faults[:_LOGGED])
+        texts = "; ".join(masking.text_of(each.view, each.text) for each in job.faults[:_LOGGED])
         await db.run(
             log_action(db.operations.committer, by, ("repair", on.of), f"{said}: {texts}" if texts else said, "")
         )

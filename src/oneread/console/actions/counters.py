@@ -13,7 +13,7 @@ from oneread.errors import UsageError
 async def counter_to_spread(ask: PageRequest) -> ActedOn[CounterEntry]:
     """How the counter is kept."""
     found = await counter_named(ask, wanted(ask, "name"))
-    return ActedOn(found.name, found, str(found.shards))
+    return ActedOn(ask.masking.counter(found.name), found, str(found.shards), found.name)
 
 
 async def describe_shards(_ask: PageRequest, on: ActedOn[CounterEntry]) -> ActionPage:
@@ -25,10 +25,12 @@ async def describe_shards(_ask: PageRequest, on: ActedOn[CounterEntry]) -> Actio
 
 async def set_shards(ask: PageRequest, on: ActedOn[CounterEntry]) -> ActionDone:
     """Changes it."""
-    text, before, link = ask.one("shards"), on.found.shards, ask.link("/counter", name=on.of)
+    text, before, link = ask.one("shards"), on.found.shards, ask.link_of_counter(on.found.name)
     if not (text.isascii() and text.isdigit()):
         raise UsageError("rows are a whole number", given=text)
     if int(text) == before:
         return ActionDone("nothing was changed", link)
-    await ask.db.counter(on.of).configure(shards=int(text))
-    return ActionDone(f"{on.of}: {before} -> {text} rows", link, undo_of("shards", name=on.of, shards=str(before)))
+    await ask.db.counter(on.found.name).configure(shards=int(text))
+    return ActionDone(
+        f"{on.of}: {before} -> {text} rows", link, undo_of("shards", name=on.found.name, shards=str(before))
+    )

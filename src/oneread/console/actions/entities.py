@@ -7,7 +7,9 @@ from typing import Any
 from oneread.console.acting import ActedOn, ActionDone, ActionPage, undo_of, wanted
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import FoldBlock, FormInput, NoteBlock, PageBlock, TableBlock, columns, says
+from oneread.console.masking import MASK
 from oneread.console.pages.data import written_text
+from oneread.database.places import Holder
 from oneread.database.typed_keys import NONE, WantedType, has_words, key_parts, value, whole_key, word
 from oneread.errors import InvalidQuery, NotFound, printable
 from oneread.models.model import Model
@@ -31,7 +33,8 @@ async def entity_to_change(ask: PageRequest) -> ActedOn[Any]:
     found = await ask.db.find(cls, *key)
     if found is None:
         raise NotFound("there is none of this key", of=cls, key=words)
-    return ActedOn(" ".join([cls.__name__, *words]), found, str(ask.db.version(found)))
+    name = " ".join([cls.__name__, *words])
+    return ActedOn(ask.label(cls, words), found, str(ask.db.version(found)), name)
 
 
 def _field(ask: PageRequest, found: Any) -> tuple[str, WantedType]:
@@ -52,7 +55,8 @@ async def describe_patch(ask: PageRequest, on: ActedOn[Any]) -> ActionPage:
         FoldBlock("what that is made of", str(bound)),
     ]
     label = f"{name}, {NONE} for none" if wanted_type.optional else name
-    inputs = [FormInput("value", label, _as_typed(on.found, name))]
+    masks = ask.masking.masks_value(type(on.found), name)
+    inputs = [FormInput("value", label, MASK if masks else _as_typed(on.found, name))]
     return ActionPage(f"Change {name} of {on.of}", blocks, "Change", inputs)
 
 
@@ -73,11 +77,15 @@ async def patch_entity(ask: PageRequest, on: ActedOn[Any]) -> ActionDone:
     cls, words, key = _named(ask)
     if not has_words(wanted_type.type):
         raise InvalidQuery("fields of this type cannot be changed here; use a program", model=cls, field=name)
-    given = value(cls, wanted_type, ask.one("value"))
-    before, link = getattr(on.found, name), ask.link_of_key(cls, words)
+    link, masks = ask.link_of_key(cls, words), ask.masking.masks_value(type(on.found), name)
+    if masks and ask.one("value") == MASK:
+        return ActionDone("nothing was changed", link)
+    given, before = value(cls, wanted_type, ask.one("value")), getattr(on.found, name)
     if given == before:
         return ActionDone("nothing was changed", link)
     await ask.db.patch(cls, *key, if_version=int(on.seen), **{name: given})
+    if masks:  # the log would keep both
+        return ActionDone(f"{on.of}: {name} was changed", link)
     undo = undo_of("patch", of=cls.__name__, key=words, field=name, value=word(before))
     return ActionDone(f"{on.of}: {name} is {ask.one('value')}", link, undo)
 
@@ -92,9 +100,14 @@ async def describe_delete(ask: PageRequest, on: ActedOn[Any]) -> ActionPage:
         FoldBlock("what that is made of", str(bound)),
     ]
     if holders:
-        rows = [[says(" ".join([each.model, *map(str, each.key)])), says(", ".join(each.fields))] for each in holders]
+        rows = [[says(_holder(ask, each)), says(", ".join(each.fields))] for each in holders]
         blocks.append(TableBlock("Who refers to it, the first ones", columns("entity", "by"), rows))
     return ActionPage(f"Delete {on.of}", blocks, "Delete")
+
+
+def _holder(ask: PageRequest, holder: Holder) -> str:
+    cls = ask.db.operations.schema.named().get(holder.model)
+    return " ".join([holder.model, *ask.masking.words(cls, [word(each) for each in holder.key])])
 
 
 async def delete_entity(ask: PageRequest, on: ActedOn[Any]) -> ActionDone:

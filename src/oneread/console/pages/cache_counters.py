@@ -43,7 +43,7 @@ async def cache_counter_blocks(ask: PageRequest) -> list[PageBlock]:
     try:
         found = await ask.db.cache_counters(prefix, limit=COUNTERS + 1, after=after or None)
     except Corrupt as error:
-        return [NoteBlock("bad", says(f"cache-first counters: {error}"))]
+        return [NoteBlock("bad", says(f"cache-first counters: {ask.error_text(error)}"))]
     if not found:
         return []
     rows: list[list[CellTexts]] = []
@@ -51,13 +51,16 @@ async def cache_counter_blocks(ask: PageRequest) -> list[PageBlock]:
     for each in found[:COUNTERS]:
         if cached.why is None:
             cached = await _cached(ask, each.name)
-        link = ask.link("/cache-counter", name=each.name)
-        rows.append([says(each.name, link=link), await _stored(ask, each.name), cached.said, *_loss(each)])
+        link = ask.link_of_counter(each.name, "/cache-counter")
+        rows.append(
+            [says(ask.masking.counter(each.name), link=link), await _stored(ask, each.name), cached.said, *_loss(each)]
+        )
     values, lost = ("stored", "in the cache"), ("lost on average", "lost at most")
     heads = columns("counter", *values, "chance of an add to be stored", *lost, right=(*values, *lost))
     further = ""
     if len(found) > COUNTERS:
-        further = ask.link("/counters", prefix=prefix, cached_after=found[COUNTERS - 1].name)
+        after = ask.masking.sealed_counter(found[COUNTERS - 1].name)
+        further = ask.link("/counters", prefix=ask.typed(prefix), cached_after=after)
     table = TableBlock("Cache-first counters", heads, rows)
     return [table, *([cached.why] if cached.why is not None else []), WaysBlock(next=further)]
 
@@ -70,7 +73,7 @@ async def _stored(ask: PageRequest, name: str) -> CellTexts:
     try:
         return number(await ask.db.cache_counter(name).stored())
     except OnereadError as error:  # a damaged row: the others are shown all the same
-        return says(str(error), "bad")
+        return says(ask.error_text(error), "bad")
 
 
 async def _cached(ask: PageRequest, name: str) -> _Cached:
@@ -80,9 +83,9 @@ async def _cached(ask: PageRequest, name: str) -> _Cached:
     except UsageError:
         return _Cached(None, _UNKNOWN, NoteBlock("", says(_UNCACHED, "dim")))
     except StoreError as error:
-        return _Cached(None, _UNKNOWN, NoteBlock("bad", says(f"the cache does not answer: {error}")))
+        return _Cached(None, _UNKNOWN, NoteBlock("bad", says(f"the cache does not answer: {ask.error_text(error)}")))
     except OnereadError as error:  # it holds something else than a number of this counter
-        return _Cached(None, says(str(error), "bad"))
+        return _Cached(None, says(ask.error_text(error), "bad"))
     return _Cached(value, says(_LOST, "warn") if value is None else number(value))
 
 
@@ -107,7 +110,8 @@ async def show_cache_counter(ask: PageRequest) -> ConsolePage:
     ]
     rows = [[number(each.number), number(each.value)] for each in shards]
     table = TableBlock("Rows, the greatest of which counts", columns("row", "value", right=("row", "value")), rows)
-    command = f"oneread counter {name} --cache-first --cache URL"
+    label = ask.masking.counter(name)
+    command = f"oneread counter {label} --cache-first --cache URL"
     how = NoteBlock("", says("how fast it grows:", "dim"), command)
     why = [cached.why] if cached.why is not None else []
-    return ConsolePage(f"Counter {name}", [FactsBlock("", facts), *why, table, how], about=says("cache-first"), live=2)
+    return ConsolePage(f"Counter {label}", [FactsBlock("", facts), *why, table, how], about=says("cache-first"), live=2)

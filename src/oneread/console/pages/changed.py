@@ -58,7 +58,7 @@ def _row(ask: PageRequest, cls: type, found: LoggedEntity) -> list[CellTexts]:
     if found.is_deleted is None:
         state = says("not readable", "bad")
     return [
-        says(" ".join([cls.__name__, *words]), link=ask.link_of_key(cls, words)),
+        says(ask.label(cls, words), link=ask.link_of_key(cls, words)),
         (instant(found.at),),
         state,
     ]

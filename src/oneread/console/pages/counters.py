@@ -35,7 +35,7 @@ async def show_counters(ask: PageRequest) -> ConsolePage:
     found = await ask.db.counters(prefix, limit=COUNTERS + 1, after=after or None)
     rows = [
         [
-            says(each.name, link=ask.link("/counter", name=each.name)),
+            says(ask.masking.counter(each.name), link=ask.link_of_counter(each.name)),
             number(await ask.db.counter(each.name).read()),
             number(each.shards),
             says(", ".join(f"{many} {size}s" for size, many in each.windows.items())),
@@ -44,8 +44,11 @@ async def show_counters(ask: PageRequest) -> ConsolePage:
         for each in found[:COUNTERS]
     ]
     heads = columns("counter", "value", "shards", "windows", "adds", right=("value", "shards"))
-    further = ask.link("/counters", prefix=prefix, after=found[COUNTERS - 1].name) if len(found) > COUNTERS else ""
-    form = FormBlock(ask.link("/counters"), [FormInput("prefix", "begins with", prefix)], "Show")
+    further = ""
+    if len(found) > COUNTERS:
+        after = ask.masking.sealed_counter(found[COUNTERS - 1].name)
+        further = ask.link("/counters", prefix=ask.typed(prefix), after=after)
+    form = FormBlock(ask.link("/counters"), [FormInput("prefix", "begins with", ask.typed(prefix))], "Show")
     blocks: list[PageBlock] = [form, TableBlock("", heads, rows, empty="no counter was added to")]
     return ConsolePage("Counters", [*blocks, WaysBlock(next=further), *(await cache_counter_blocks(ask))])
 
@@ -77,8 +80,9 @@ async def show_counter(ask: PageRequest) -> ConsolePage:
         FactsBlock("", facts),
         TableBlock("Shards", columns(*named, right=named), rows),
     ]
-    command = f"oneread counter {name} --shards N"
-    blocks.append(offer(ask, "change the number of rows", "shards", command, name=name))
+    label = ask.masking.counter(name)
+    command = f"oneread counter {label} --shards N"
+    blocks.append(offer(ask, "change the number of rows", "shards", command, name=ask.masking.sealed_counter(name)))
     for size in entry.windows:
         kept = await counter.windows(size)
         drawn = bars([each.value for each in kept], [f"{each.start:%m-%d %H:%M}" for each in kept], f"by {size}")
@@ -86,4 +90,4 @@ async def show_counter(ask: PageRequest) -> ConsolePage:
         windows = [[(instant(each.start),), number(each.value)] for each in kept if each.value]
         heads = columns(size, "value", right=("value",))
         blocks.append(TableBlock(f"By the {size}", heads, windows, empty="nothing was added in any of them"))
-    return ConsolePage(f"Counter {name}", blocks)
+    return ConsolePage(f"Counter {label}", blocks)

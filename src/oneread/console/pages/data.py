@@ -22,8 +22,10 @@ from oneread.console.blocks import (
     columns,
     says,
 )
+from oneread.console.masking import MASK
 from oneread.console.pages.whole_keys import entity_of_key
 from oneread.costs.bounds import Bound, counted
+from oneread.costs.declared import Explanation
 from oneread.database.lists import list_of
 from oneread.database.typed_keys import WantedType, key_parts, rest_of_key, value, values
 from oneread.derivations.catalog import Catalog
@@ -54,6 +56,12 @@ def written_text(bound: Bound) -> str:
     if bound.unlimited:
         return f"is {'; '.join(bound.limits_to_declare)}"
     return f"writes at most {bound_text(bound)}; tasks follow for what is more"
+
+
+def explained(ask: PageRequest, cls: type, how: Explanation) -> FoldBlock:
+    """How a page is read; of keys that may be personal only the bound."""
+    text = f"{MASK}\n{how.bound}" if ask.masking.masks_any_of(cls) else str(how)
+    return FoldBlock("How it is read", text)
 
 
 def key_text(catalog: Catalog, cls: Any) -> str:
@@ -120,10 +128,7 @@ async def show_list(ask: PageRequest) -> ConsolePage:
         return ConsolePage(cls.__name__, [form, whose], about=about, most=bound_text(bound))
     page = await ask.db.page(cls, *equal, limit=limit, cursor=cursor, **bounds)
     names = _fields(page.rows, cls)
-    rows = [
-        [_first(ask, row, names[0]), *(cell_of(ask, getattr(row, name, None)) for name in names[1:])]
-        for row in page.rows
-    ]
+    rows = [[_first(ask, row, names[0]), *(_cell(ask, row, name) for name in names[1:])] for row in page.rows]
     blocks: list[PageBlock] = [form]
     if page.truncated:
         blocks.append(
@@ -133,13 +138,14 @@ async def show_list(ask: PageRequest) -> ConsolePage:
     blocks.append(TableBlock("", heads, rows, empty="no rows"))
     blocks.append(WaysBlock(_way(ask, page.previous), _way(ask, page.next)))
     how = ask.explain.page(cls, *equal, limit=limit, cursor=cursor, **bounds)
-    blocks.append(FoldBlock("How it is read", str(how)))
+    blocks.append(explained(ask, cls, how))
     most = bound_text(bound)
     if issubclass(cls, Model) and not rest and not rows:
         blocks.insert(1, await entity_of_key(ask, cls, words))
         most = ""
     if feed is not None:
-        compared = ask.link(f"/feeds/{cls.__name__}", key=words[: feed.members])
+        member = ask.masking.sealed_words(cls, words[: feed.members])
+        compared = ask.link(f"/feeds/{cls.__name__}", key=member)
         blocks.append(NoteBlock("", says("compare it with what it should be", link=compared)))
     return ConsolePage(cls.__name__, [*blocks, *_further(ask, cls)], about=about, most=most)
 
@@ -188,25 +194,32 @@ def _fields(rows: Any, cls: Any) -> list[str]:
 
 def _first(ask: PageRequest, row: Any, name: str) -> CellTexts:
     """The first column, which leads to the page of the row."""
-    found = cell_of(ask, getattr(row, name, None))
+    found = _cell(ask, row, name)
     link = ask.link_of_record(row)
     if not link:
         source = getattr(row, "source", None)
-        return (*found, *_source(ask, source)) if isinstance(source, Ref) and name != "source" else found
+        return (*found, *_source(ask, row, source)) if isinstance(source, Ref) and name != "source" else found
     if found and not found[0].link:
         return (ShownText(found[0].text, found[0].tone, link, found[0].at, whole=""), *found[1:])
     return (*found, ShownText("open", link=link))
 
 
-def _source(ask: PageRequest, source: Ref[Any]) -> CellTexts:
-    return (ShownText("open", link=cell_of(ask, source)[0].link),) if cell_of(ask, source)[0].link else ()
+def _cell(ask: PageRequest, row: Any, name: str) -> CellTexts:
+    if not hasattr(row, name):  # another variant has it
+        return says("none", "dim")
+    return cell_of(ask, type(row), name, getattr(row, name))
+
+
+def _source(ask: PageRequest, row: Any, source: Ref[Any]) -> CellTexts:
+    link = cell_of(ask, type(row), "source", source)[0].link
+    return (ShownText("open", link=link),) if link else ()
 
 
 def _form(ask: PageRequest, cls: Any, parts: list[WantedType], words: list[str]) -> FormBlock:
     """The parts of the key as inputs, and bounds of the next one."""
     filled = [*words, *[""] * len(parts)]
     inputs = [
-        FormInput("key", each.name, filled[place], getattr(each.type, "__name__", ""))
+        FormInput("key", each.name, ask.typed(filled[place]), getattr(each.type, "__name__", ""))
         for place, each in enumerate(parts)
     ]
     if len(words) < len(parts):
@@ -226,8 +239,8 @@ _SHOWN: Final = ("since", "until", _STARTS)
 def _way(ask: PageRequest, cursor: str | None) -> str:
     if cursor is None:
         return ""
-    kept = {name: given for name, given in ask.query.items() if name != "cursor"}
-    return ask.link(f"/data/{ask.path['name']}", **kept, cursor=cursor)
+    kept = {name: [ask.typed(each) for each in given] for name, given in ask.query.items() if name != "cursor"}
+    return ask.link(f"/data/{ask.path['name']}", **kept, cursor=ask.masking.sealed(cursor))
 
 
 def _finding(ask: PageRequest, cls: Any) -> FormBlock:

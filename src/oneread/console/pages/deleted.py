@@ -42,7 +42,7 @@ def lists_by(ask: PageRequest, cls: type, words: Sequence[str], has: Sequence[Ce
     """The lists and groups whose keys begin with a reference to an entity; `has` is what is in the first of them."""
     rows: list[list[CellTexts]] = []
     for view in _views_by(ask, cls):
-        link = ask.link(f"/data/{view.__name__}", key=words)
+        link = ask.link_of_rows(view, words)
         row: list[CellTexts] = [(ShownText(view.__name__, link=link), ShownText(kind_of(view), "dim"))]
         if has:
             row.append(has[len(rows)] if len(rows) < len(has) else says("not looked at", "dim"))
@@ -71,7 +71,7 @@ async def _look_into(ask: PageRequest, view: type[View[Any]], key: tuple[Any, ..
     try:
         page = await ask.db.page(view, *key, limit=min(_ROWS, view.max_limit))
     except OnereadError as error:  # it is being built, or damaged: the others are shown all the same
-        return says(str(error), "bad")
+        return says(ask.error_text(error), "bad")
     if not page.rows:
         return says("nothing", "dim")
     what = "group" if issubclass(view, Aggregate) else "row"
@@ -85,13 +85,12 @@ def deleted_facts(found: EntityPlaces) -> list[PageBlock]:
     return [NoteBlock("warn", said)]
 
 
-def last_values(ask: PageRequest, found: EntityPlaces) -> list[PageBlock]:
+def last_values(ask: PageRequest, cls: type, found: EntityPlaces) -> list[PageBlock]:
     """The values that the row of a deleted entity keeps."""
     if not found.last:
         return [NoteBlock("", says("its row keeps no values, as no model copies any of them", "dim"))]
-    return [
-        FactsBlock("Last values, which those who copy it keep", [(n, cell_of(ask, v)) for n, v in found.last.items()])
-    ]
+    values = [(name, cell_of(ask, cls, name, value)) for name, value in found.last.items()]
+    return [FactsBlock("Last values, which those who copy it keep", values)]
 
 
 def left_summary(found: EntityPlaces, has: Sequence[CellTexts]) -> NoteBlock:
@@ -113,7 +112,7 @@ def still_follows(ask: PageRequest, found: EntityPlaces) -> list[PageBlock]:
     """The tasks of a deleted entity, with what can be done."""
     amounts = ("done",)
     heads = columns("of", "what", "done", "since", "error", right=amounts)
-    rows = [_task(each) for each in found.tasks]
+    rows = [_task(ask, each) for each in found.tasks]
     blocks: list[PageBlock] = [TableBlock("Still follows", heads, rows, empty="nothing is late")]
     if any(each.kind != "set aside" for each in found.tasks):
         blocks.append(offer(ask, "run the tasks that wait", "drain", "oneread tasks --drain"))
@@ -122,8 +121,8 @@ def still_follows(ask: PageRequest, found: EntityPlaces) -> list[PageBlock]:
     return blocks
 
 
-def _task(task: LeftTask) -> list[CellTexts]:
-    of = (text_cell(task.of),) if task.of else says("the whole task")
+def _task(ask: PageRequest, task: LeftTask) -> list[CellTexts]:
+    of = (text_cell(ask.masking.of_entity(task.of)),) if task.of else says("the whole task")
     what = _FOLLOWS[task.kind]
     if task.tries:
         what += f", tried {counted(task.tries, 'time')}"
@@ -132,7 +131,7 @@ def _task(task: LeftTask) -> list[CellTexts]:
         says(what, "bad" if task.kind == "set aside" else ""),
         number(task.done),
         () if task.since is None else (instant(task.since),),
-        (text_cell(task.error),) if task.error else (),
+        (text_cell(ask.masking.text_of("", task.error)),) if task.error else (),
     ]
 
 
@@ -140,10 +139,13 @@ async def counters_of(ask: PageRequest, found: EntityPlaces) -> list[PageBlock]:
     """The named counters of a deleted entity, which no delete removes."""
     names = [each.name for each in found.shows if each.kind == "counter"]
     rows = [
-        [says(name, link=ask.link("/counter", name=name)), number(await ask.db.counter(name).read())]
+        [says(ask.masking.counter(name), link=ask.link_of_counter(name)), number(await ask.db.counter(name).read())]
         for name in names[:_COUNTERS]
     ]
-    rows += [[says(name, link=ask.link("/counter", name=name)), says("not read", "dim")] for name in names[_COUNTERS:]]
+    rows += [
+        [says(ask.masking.counter(name), link=ask.link_of_counter(name)), says("not read", "dim")]
+        for name in names[_COUNTERS:]
+    ]
     return [TableBlock("Its counters", columns("counter", "value", right=("value",)), rows)] if rows else []
 
 
@@ -151,7 +153,11 @@ def unlisted_rows(ask: PageRequest, cls: type, key: tuple[Any, ...]) -> list[Pag
     """Faults of an entity that this console found last, and how rows are found that nothing lists."""
     name = ask.catalog.name_of(ask.db.operations.root(cls, key))
     jobs = [ask.jobs.last(kind) for kind in ("verify", "repair")]
-    texts = dict.fromkeys(each.text for job in jobs if job is not None for each in job.faults if each.entity == name)
+    texts = dict.fromkeys(
+        ask.masking.text_of(each.view, each.text)
+        for job in jobs if job is not None
+        for each in job.faults if each.entity == name
+    )  # fmt: skip
     blocks: list[PageBlock] = [
         NoteBlock("bad", (text_cell(each), ShownText("verify", link=ask.link("/verify")))) for each in texts
     ]

@@ -46,7 +46,7 @@ async def show_erasures(ask: PageRequest) -> ConsolePage:
 def _entity(ask: PageRequest, found: Erasure) -> CellTexts:
     cls = ask.db.operations.schema.named().get(found.model)
     link = "" if cls is None else ask.link_of_key(cls, found.key)
-    return says(" ".join([found.model, *found.key]), link=link)
+    return says(" ".join([found.model, *ask.masking.words(cls, found.key)]), link=link)
 
 
 def _done(found: Erasure) -> CellTexts:

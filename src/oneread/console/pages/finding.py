@@ -27,7 +27,7 @@ async def find_by_field(ask: PageRequest) -> ConsolePage:
     if found:
         rows = class_rows(ask, found)
         for view, row in zip(found, rows, strict=True):
-            row[0] = says(view.__name__, link=ask.link(f"/data/{view.__name__}", key=[given] if given else []))
+            row[0] = says(view.__name__, link=ask.link_of_rows(view, [given] if given else []))
         blocks.append(TableBlock("", CLASS_COLUMNS, rows))
     else:
         blocks.append(

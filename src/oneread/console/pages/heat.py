@@ -23,6 +23,7 @@ from oneread.console.blocks import (
     says,
 )
 from oneread.console.charts import heat_lines
+from oneread.console.masking import MASK
 from oneread.console.pages.slow import HOURS, UNRECORDED, time_back
 from oneread.costs.bounds import counted
 from oneread.errors import InvalidQuery
@@ -54,8 +55,8 @@ async def show_heat(ask: PageRequest) -> ConsolePage:
     if not heat.ranges:
         return ConsolePage("Heat", [form, NoteBlock("", says(UNRECORDED))])
     named = {} if declared is not None else {each: ask.link("/heat", of=each, last=last) for each in classes}
-    blocks = [form, *await asyncio.to_thread(_drawn, heat, named)]  # some ten thousand squares
-    blocks += [finding_note(each) for each in await findings_of(ask, back)]
+    blocks = [form, *await asyncio.to_thread(_drawn, ask, heat, named)]  # some ten thousand squares
+    blocks += [finding_note(ask, each) for each in await findings_of(ask, back)]
     about = f"{counted(heat.processes, 'program')}, {100 * heat.sampled:.3g} % of their time recorded; times are UTC"
     return ConsolePage("Heat", blocks, about=(ShownText(about),))
 
@@ -65,9 +66,10 @@ async def findings_of(ask: PageRequest, back: timedelta) -> list[HeatFinding]:
     return await ask.remembered(f"doctor {back}", KEPT_SECONDS, lambda: ask.db.doctor(last=back))
 
 
-def _drawn(heat: HeatMap, named: Mapping[str, str]) -> list[PageBlock]:
+def _drawn(ask: PageRequest, heat: HeatMap, named: Mapping[str, str]) -> list[PageBlock]:
     """The map and its table: a line for each declaration, which links to its own map; or for each range of one."""
     lines = lines_by_declaration(heat) if named else lines_by_range(heat)
+    lines = [each._replace(label=_label(ask, heat, place, each.label)) for place, each in enumerate(lines)]
     has_ends = any(each.end for each in lines)
     rows = [
         [
@@ -84,6 +86,16 @@ def _drawn(heat: HeatMap, named: Mapping[str, str]) -> list[PageBlock]:
     return [drawn, TableBlock("The same as numbers", heads, rows)]
 
 
+def _label(ask: PageRequest, heat: HeatMap, place: int, label: str) -> str:
+    """What a line is called: a counter, or a range of keys, may have a personal one in it."""
+    if label in ask.db.operations.schema.named():
+        return label
+    declared = {each.declared for each in heat.ranges}
+    if len(declared) == 1 and ask.masking.masks_named(*declared):
+        return f"range {place + 1} of {len(heat.ranges)}"
+    return ask.masking.counter(label)
+
+
 def _operation(ask: PageRequest) -> HeatOperation:
     given = ask.one("operation") or "all"
     known: dict[str, HeatOperation] = {each: each for each in get_args(HeatOperation)}
@@ -92,11 +104,22 @@ def _operation(ask: PageRequest) -> HeatOperation:
     return known[given]
 
 
-def finding_note(finding: HeatFinding) -> NoteBlock:
+def finding_text(ask: PageRequest, finding: HeatFinding, evidence: str = "") -> str:
+    """What the doctor has found, and of what; it names hot keys."""
+    declared = finding.declared
+    if ask.masking.masks_named(declared):
+        declared = declared if declared in ask.db.operations.schema.named() else MASK
+        return f"{declared}: {finding.remedy} {MASK}"
+    return f"{declared}: {finding.what}{evidence}"
+
+
+def finding_note(ask: PageRequest, finding: HeatFinding) -> NoteBlock:
     """What the doctor says, with the declaration to paste."""
+    is_counter = finding.declared not in ask.db.operations.schema.named()
+    change = MASK if is_counter and ask.masking.masks else finding.change
     said = (
         ShownText(finding.severity, _TONES[finding.severity]),
-        ShownText(f"{finding.declared}: {finding.what} ({', '.join(finding.evidence)})"),
+        ShownText(finding_text(ask, finding, f" ({', '.join(finding.evidence)})")),
         ShownText(". ".join(each for each in (finding.costs, finding.gain) if each), "dim"),
     )
-    return NoteBlock(_TONES[finding.severity], said, finding.change)
+    return NoteBlock(_TONES[finding.severity], said, change)

@@ -24,6 +24,7 @@ from oneread.console.blocks import (
     says,
 )
 from oneread.console.charts import bars
+from oneread.console.masking import MASK
 from oneread.costs.numbers import seconds_text
 from oneread.errors import NotFound
 from oneread.launches.differences import LaunchDifference
@@ -91,7 +92,7 @@ async def show_launch(ask: PageRequest) -> ConsolePage:
             offer(ask, "take reads back", "back", f"oneread launch back {name}", name=name),
             offer(ask, "stop it", "stop-launch", f"oneread launch stop {name}", name=name),
         ]
-    blocks += [_difference(each) for each in await ask.db.launches.differences(name, limit=DIFFERENCES)]
+    blocks += [_difference(ask, each) for each in await ask.db.launches.differences(name, limit=DIFFERENCES)]
     return ConsolePage(f"Launch {name}", blocks, live=2)
 
 
@@ -109,14 +110,15 @@ def _side(report: SideReport) -> list[CellTexts]:
     ]  # fmt: skip
 
 
-def _difference(each: LaunchDifference) -> TableBlock:
+def _difference(ask: PageRequest, each: LaunchDifference) -> TableBlock:
     """One difference: its fields on both sides."""
-    heading = (
-        f"{each.kind}: {each.verb} of {', '.join(map(str, each.key))}, row {each.place + 1}, seen {each.count:,} times"
-    )
+    key = ", ".join([ask.masking.text_of(each.launch, str(part)) for part in each.key])
+    heading = f"{each.kind}: {each.verb} of {key}, row {each.place + 1}, seen {each.count:,} times"
     names: list[str] = list(dict.fromkeys([*(each.old or {}), *(each.new or {})]))
     heads = columns("field", "old", "new")
-    rows = [[_field(name, each), _value(each.old, name), _value(each.new, name)] for name in names]
+    rows = [
+        [_field(name, each), _value(ask, each, each.old, name), _value(ask, each, each.new, name)] for name in names
+    ]
     rows.append([says("seen", "dim"), (instant(each.at),), says(each.process, "dim")])
     return TableBlock(heading, heads, rows)
 
@@ -125,8 +127,11 @@ def _field(name: str, each: LaunchDifference) -> CellTexts:
     return (ShownText(name), ShownText("differs", "bad")) if name in each.fields else (ShownText(name),)
 
 
-def _value(row: Mapping[str, Any] | None, name: str) -> CellTexts:
+def _value(ask: PageRequest, each: LaunchDifference, row: Mapping[str, Any] | None, name: str) -> CellTexts:
     if row is None or name not in row:
         return says("nothing", "dim")
+    view = ask.db.operations.schema.named().get(each.launch)
+    if ask.masking.masks_value(view, name) if view is not None else ask.masking.masks:
+        return says(MASK, "dim")
     value = row[name]
     return (text_cell(value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import parse_qsl
 
 from oneread.console.asking import PageRequest, text_cell
 from oneread.console.blocks import (
@@ -17,8 +18,11 @@ from oneread.console.blocks import (
     says,
 )
 from oneread.console.log import LoggedAction, action_named, logged
+from oneread.database.typed_keys import key_parts
 
 ROWS: Final = 50
+COUNTERS: Final = ("shards",)
+"""Actions on counters."""
 
 
 async def show_log(ask: PageRequest) -> ConsolePage:
@@ -29,7 +33,7 @@ async def show_log(ask: PageRequest) -> ConsolePage:
             (instant(each.at),),
             says(each.by),
             says(each.action),
-            (text_cell(each.of),),
+            _of(ask, each),
             (text_cell(each.said),),
             _undo(ask, each),
         ]
@@ -55,5 +59,30 @@ async def say_what_was_done(ask: PageRequest, name: str) -> list[NoteBlock]:
     ]
 
 
+def _of(ask: PageRequest, done: LoggedAction) -> CellTexts:
+    """What it was done to; an entity whose key is masked is a link, where its key can be read off the name."""
+    if done.action in COUNTERS:
+        return says(ask.masking.counter(done.of))
+    shown = ask.masking.of_entity(done.of) if not done.of or done.of[0].isupper() else done.of
+    name, _space, key = done.of.partition(" ")
+    cls = ask.db.operations.schema.named().get(name)
+    if shown == done.of or cls is None:
+        return (text_cell(shown),)
+    parts = len(key_parts(ask.catalog, cls))
+    words = [key] if parts == 1 else key.split(" ")
+    return says(shown, link=ask.link_of_key(cls, words) if len(words) == parts else "")
+
+
 def _undo(ask: PageRequest, done: LoggedAction) -> CellTexts:
-    return says("undo", link=f"{ask.root}{done.undo}") if done.undo and ask.may_write else ()
+    if not (done.undo and ask.may_write):
+        return ()
+    path, _question, query = done.undo.partition("?")
+    given: dict[str, list[str]] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True, errors="surrogatepass"):
+        given.setdefault(name, []).append(value)
+    cls = ask.db.operations.schema.named().get(given.get("of", [""])[0])
+    if cls is not None and "key" in given:
+        given["key"] = ask.masking.sealed_words(cls, given["key"])
+    if path.rpartition("/")[2] in COUNTERS:
+        given["name"] = [ask.masking.sealed_counter(each) for each in given["name"]]
+    return says("undo", link=ask.link(path, **given))

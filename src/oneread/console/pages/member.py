@@ -19,6 +19,7 @@ from oneread.console.blocks import (
     columns,
     says,
 )
+from oneread.console.masking import MASK
 from oneread.costs.bounds import counted
 from oneread.database.typed_keys import WantedType, key_parts, values, word
 from oneread.derivations.views import Feed
@@ -46,14 +47,14 @@ async def show_member(ask: PageRequest) -> ConsolePage:
         return ConsolePage(f"{feed.__name__} compared", [form, whose], about=about)
     member = values(feed, parts, words)
     found = await ask.db.run(ask.db.operations.parts.inspector.compare_member(view, member, ENTRIES))
-    title = f"{feed.__name__} of {' '.join(words)}"
+    title = f"{feed.__name__} of {' '.join(ask.masking.words(feed, words))}"
     return ConsolePage(title, [form, *_found(ask, view, found)], about=about)
 
 
 def _form(ask: PageRequest, feed: type[Feed[Any]], parts: Sequence[WantedType], words: Sequence[str]) -> FormBlock:
     filled = [*words, *[""] * len(parts)]
     inputs = [
-        FormInput("key", each.name, filled[place], getattr(each.type, "__name__", ""))
+        FormInput("key", each.name, ask.typed(filled[place]), getattr(each.type, "__name__", ""))
         for place, each in enumerate(parts)
     ]
     return FormBlock(ask.link(f"/feeds/{feed.__name__}"), inputs, "Compare")
@@ -76,7 +77,7 @@ def _found(ask: PageRequest, view: FeedView, found: MemberFeed) -> list[PageBloc
         blocks.append(NoteBlock("ok", says("every entry that is compared is as it should be")))
     if not found.settled:
         blocks.append(NoteBlock("warn", says("some of it was being changed whenever it was looked at: look again")))
-    blocks += [NoteBlock("bad", (text_cell(each.text),)) for each in found.faults]
+    blocks += [NoteBlock("bad", (text_cell(ask.masking.text_of(name, each.text)),)) for each in found.faults]
     left_out = {*view.rules.member, *([] if view.groups else ["source"])}  # they are in the heading, and in "item"
     fields = dict.fromkeys(field for each in found.entries for field in each.stored or ())
     names = [each for each in fields if each not in left_out]
@@ -90,19 +91,23 @@ def _found(ask: PageRequest, view: FeedView, found: MemberFeed) -> list[PageBloc
 
 def _row(ask: PageRequest, view: FeedView, entry: MemberEntry, names: Sequence[str]) -> list[CellTexts]:
     words = [word(each) for each in entry.item]
-    item = says(" ".join([view.model.__name__, *words]), link=ask.link_of_key(view.model, words) if words else "")
+    item = says(ask.label(view.model, words), link=ask.link_of_key(view.model, words) if words else "")
     if not words:
-        item = says(" / ".join(word(each) for each in entry.values))
+        item = says(" / ".join(ask.masking.words(view.cls, [word(each) for each in entry.values])))
     stored = entry.stored or {}
-    cells: list[CellTexts] = [cell_of(ask, stored[name]) if name in stored else says("-", "dim") for name in names]
+    cells: list[CellTexts] = [
+        cell_of(ask, view.cls, name, stored[name]) if name in stored else says("-", "dim") for name in names
+    ]
     fault = entry.fault
     if fault is None:
         return [item, *cells, says("right", "ok"), says("the same", "dim")]
-    return [item, *cells, says(fault.kind, "bad"), _expected(fault)]
+    return [item, *cells, says(fault.kind, "bad"), _expected(ask, view.cls, fault)]
 
 
-def _expected(fault: Fault) -> CellTexts:
+def _expected(ask: PageRequest, feed: type, fault: Fault) -> CellTexts:
     """What an entry should be: the values that differ, or all of it behind a click."""
+    if fault.expected and ask.masking.masks_any_of(feed):
+        return says(MASK, "dim")
     if fault.differences:
         return says(", ".join(f"{each.field} {each.expected}" for each in fault.differences))
     if not fault.expected:

@@ -20,7 +20,7 @@ from oneread.console.blocks import (
 )
 from oneread.console.pages.changed import deleted_lately
 from oneread.console.pages.data import CLASS_COLUMNS, class_rows, declared_models, declared_views
-from oneread.console.pages.heat import KEPT_SECONDS, findings_of
+from oneread.console.pages.heat import KEPT_SECONDS, finding_text, findings_of
 from oneread.console.pages.tasks import COUNTED, behind_text
 from oneread.costs.bounds import counted, readable
 from oneread.database.survey import Survey
@@ -102,7 +102,7 @@ def _found_by(verified: NotedVerification | None) -> tuple[str, Tone]:
 def _unverified(ask: PageRequest, verified: NotedVerification | None) -> list[list[CellTexts]]:
     """The faults of the last verification."""
     texts = () if verified is None else verified.texts
-    return [[says("fault", "bad", ask.link("/verify")), (text_cell(each),)] for each in texts]
+    return [[says("fault", "bad", ask.link("/verify")), (text_cell(ask.masking.text_of("", each)),)] for each in texts]
 
 
 _LATE: Final = 5.0
@@ -145,7 +145,7 @@ def _advised(ask: PageRequest, findings: list[HeatFinding]) -> list[list[CellTex
     return [
         [
             says(each.severity, "bad" if each.severity == "act" else "warn", ask.link("/heat")),
-            says(f"{each.declared}: {each.what}"),
+            says(finding_text(ask, each)),
         ]
         for each in findings
         if each.severity != "know"

@@ -44,7 +44,7 @@ async def show_schema(ask: PageRequest) -> ConsolePage:
         state = await ask.db.run(status(declared))
         reached = await ask.db.run(position())
     except OnereadError as error:  # a row is damaged, or of a later release
-        said = (*says("what the store says of its schema cannot be read:", "bad"), *says(str(error)))
+        said = (*says("what the store says of its schema cannot be read:", "bad"), *says(ask.error_text(error)))
         return ConsolePage("Schema", [NoteBlock("bad", said)], live=2)
     blocks: list[PageBlock] = []
     if stored.unfinished:
@@ -53,7 +53,7 @@ async def show_schema(ask: PageRequest) -> ConsolePage:
     if job is not None:
         blocks += job_blocks(ask, job)
     if reached is not None:
-        blocks.append(_backfill(reached))
+        blocks.append(_backfill(ask, reached))
     blocks += [*(await _own(ask, stored, declared)), *_versions(state), *_views(stored)]
     return ConsolePage("Schema", blocks, about=says(_about(ask, stored)), live=2)
 
@@ -74,7 +74,9 @@ async def _own(ask: PageRequest, stored: StoredSchema, declared: DeclaredSchema)
             f"plan {stored.changes}", _KEPT_SECONDS, lambda: ask.db.run(plan_migration(declared, count=False))
         )
     except OnereadError as error:
-        return [NoteBlock("bad", says(f"what this console's schema would change is not known: {error}"))]
+        return [
+            NoteBlock("bad", says(f"what this console's schema would change is not known: {ask.error_text(error)}"))
+        ]
     return list(_planned(found))
 
 
@@ -127,7 +129,7 @@ def _about(ask: PageRequest, stored: StoredSchema) -> str:
     return f"version {stored.version}, of a store that {spans}"
 
 
-def _backfill(reached: BackfillPosition) -> FactsBlock:
+def _backfill(ask: PageRequest, reached: BackfillPosition) -> FactsBlock:
     of = f" of about {reached.total:,}" if reached.total else ""
     facts = [
         ("phase", says(reached.phase)),
@@ -136,5 +138,8 @@ def _backfill(reached: BackfillPosition) -> FactsBlock:
         ("written again", number(reached.recommitted)),
         ("refused", says(f"{reached.refused:,}", "bad" if reached.refused else "")),
     ]
-    facts += [(each.entity, says(each.reason, "bad")) for each in reached.refusals]
+    facts += [
+        (ask.masking.of_entity(each.entity), says(ask.masking.text_of("", each.reason), "bad"))
+        for each in reached.refusals
+    ]
     return FactsBlock("Backfill", facts)

@@ -50,7 +50,7 @@ async def show_tasks(ask: PageRequest) -> ConsolePage:
     leases = await ask.db.run(chore_leases(LEASES))
     jobs = await ask.db.jobs(JOBS, set_aside=True) if found.jobs.set_aside else []
     blocks: list[PageBlock] = [
-        *_waiting(found), *_tasks(tasks), _set_aside(aside), *_jobs(found.jobs, jobs), *_leases(leases),
+        *_waiting(found), *_tasks(ask, tasks), _set_aside(ask, aside), *_jobs(ask, found.jobs, jobs), *_leases(leases),
     ]  # fmt: skip
     if found.tasks:
         blocks.append(offer(ask, "run the tasks that wait", "drain", "oneread tasks --drain"))
@@ -82,12 +82,12 @@ def _waiting(found: Survey) -> Iterator[PageBlock]:
         yield TableBlock("Expired and not swept", columns("list", "for, s", right=("for, s",)), rows)
 
 
-def _tasks(tasks: Sequence[WaitingTask]) -> Iterator[PageBlock]:
+def _tasks(ask: PageRequest, tasks: Sequence[WaitingTask]) -> Iterator[PageBlock]:
     """The first tasks, and which worker has begun them."""
     if tasks:
         rows = [
             [
-                says(each.source, "" if each.readable else "bad"),
+                says(ask.masking.of_entity(each.source), "" if each.readable else "bad"),
                 number(each.done),
                 number(each.age),
                 says(each.worker or "not begun", "" if each.worker else "dim"),
@@ -112,13 +112,13 @@ def _leases(leases: Sequence[tuple[str, Lease]]) -> Iterator[PageBlock]:
         yield TableBlock("Chores of workers", columns("chore", "worker", "until"), rows)
 
 
-def _set_aside(aside: Sequence[SetAsideHolder]) -> TableBlock:
+def _set_aside(ask: PageRequest, aside: Sequence[SetAsideHolder]) -> TableBlock:
     """Holders whose copies could not follow, each with its error."""
     rows = [
         [
-            says(each.holder or "every holder", "bad"),
-            says(each.source),
-            says(f"{each.error}: {each.message}"),
+            says(ask.masking.of_entity(each.holder) if each.holder else "every holder", "bad"),
+            says(ask.masking.of_entity(each.source)),
+            says(f"{each.error}: {ask.masking.text_of('', each.message)}"),
             number(each.tries),
             (instant(each.since),),
         ]
@@ -128,7 +128,7 @@ def _set_aside(aside: Sequence[SetAsideHolder]) -> TableBlock:
     return TableBlock("Set aside", heads, rows, empty="nothing is set aside")
 
 
-def _jobs(counts: JobCounts, aside: Sequence[QueuedJob]) -> Iterator[PageBlock]:
+def _jobs(ask: PageRequest, counts: JobCounts, aside: Sequence[QueuedJob]) -> Iterator[PageBlock]:
     """How many jobs there are, and those that are set aside."""
     if said := jobs_text(counts):
         yield NoteBlock("warn" if counts.set_aside else "", says(said))
@@ -137,7 +137,7 @@ def _jobs(counts: JobCounts, aside: Sequence[QueuedJob]) -> Iterator[PageBlock]:
             [
                 says(each.token),
                 says(each.kind, "" if each.known else "dim"),
-                says(f"{each.error}: {each.message}"),
+                says(f"{each.error}: {ask.masking.text_of('', each.message)}"),
                 number(each.tries),
                 (instant(each.enqueued),),
             ]

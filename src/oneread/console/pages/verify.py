@@ -38,7 +38,7 @@ async def show_verify(ask: PageRequest) -> ConsolePage:
         if job is not None:
             blocks += job_blocks(ask, job)
     if noted is not None:
-        blocks.append(_noted(noted))
+        blocks.append(_noted(ask, noted))
     elif ask.jobs.last("verify") is None:
         blocks.append(NoteBlock("", says("nothing was verified yet, or not with a note: oneread verify --note")))
     return ConsolePage("Verify", blocks, live=1)
@@ -53,21 +53,22 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
         facts.append(("at", says(f"{progress.phase}: {progress.done:,}{of}")))
     facts.append(("for", says(f"{job.seconds:,.1f} s")))
     if job.said:
-        facts.append(("said", says(job.said, "" if job.state == "ended" else _TONES[job.state])))
+        facts.append(("said", says(_said(ask, job), "" if job.state == "ended" else _TONES[job.state])))
     if job.state == "running" and job.stops:
         facts.append(("", says("stops behind its current batch", "warn")))
     elif job.state == "running":
         facts.append(("", says("stop", link=ask.link("/do/stop", kind=job.kind))))
     blocks: list[PageBlock] = [FactsBlock(job.kind.capitalize(), facts)]
     if job.found:
-        classes = ask.db.operations.schema.named()
+        classes, text_of = ask.db.operations.schema.named(), ask.masking.text_of
         rows = [
             [
                 says(each.kind, "bad"),
                 says(each.view, link=ask.link_of(classes[each.view]) if each.view in classes else ""),
-                (text_cell(each.row),),
-                (text_cell(each.found or "nothing"),),
-                (text_cell(each.expected or "nothing"),),
+                *(
+                    (text_cell(text_of(each.view, text) or "nothing"),)
+                    for text in (each.row, each.found, each.expected)
+                ),
                 _then(ask, job, each),
             ]
             for each in job.faults[:SHOWN]
@@ -76,6 +77,11 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
         first = f", the first {len(rows):,}" if len(rows) < job.found else ""
         blocks.append(TableBlock(f"{counted(job.found, 'fault')}{first}", heads, rows))
     return blocks
+
+
+def _said(ask: PageRequest, job: ConsoleJob) -> str:
+    """What a job said at its end; an error without values that may be personal."""
+    return job.said if job.error is None else ask.error_text(job.error)
 
 
 def _then(ask: PageRequest, job: ConsoleJob, fault: Fault) -> CellTexts:
@@ -88,7 +94,7 @@ def _then(ask: PageRequest, job: ConsoleJob, fault: Fault) -> CellTexts:
     return says("repair mends it", link=ask.link("/do/repair", of=classes) if ask.may_write else "")
 
 
-def _noted(noted: NotedVerification) -> FactsBlock:
+def _noted(ask: PageRequest, noted: NotedVerification) -> FactsBlock:
     """What was noted last."""
     said = "clean" if noted.clean else counted(noted.faults, "fault") if noted.faults else "not all was compared"
     facts = [
@@ -99,5 +105,5 @@ def _noted(noted: NotedVerification) -> FactsBlock:
     ]
     if noted.skipped:
         facts.append(("not compared", says(", ".join(noted.skipped), "warn")))
-    facts += [("", (text_cell(each),)) for each in noted.texts]
+    facts += [("", (text_cell(ask.masking.text_of("", each)),)) for each in noted.texts]
     return FactsBlock("Last verification", facts)

@@ -14,13 +14,13 @@ from oneread.errors import Corrupt, NotFound
 async def entity_of_key(ask: PageRequest, cls: Any, words: list[str]) -> NoteBlock:
     """Whether there is an entity of a whole key, or there was, with its page."""
     key = whole_key(cls, key_parts(ask.catalog, cls), words)
-    name, link = " ".join([cls.__name__, *words]), ask.link_of_key(cls, words)
+    name, link = ask.label(cls, words), ask.link_of_key(cls, words)
     try:
         found = await ask.db.places(cls, *key, limit=1)
     except NotFound:
         return NoteBlock("", says(f"there is no {name}, and none was deleted"))
     except Corrupt as error:
-        return NoteBlock("bad", (ShownText(name, link=link), ShownText(str(error))))
+        return NoteBlock("bad", (ShownText(name, link=link), ShownText(ask.error_text(error))))
     if not found.versions.deleted:
         return NoteBlock("", says(name, link=link))
     at = datetime.fromtimestamp(found.versions.row / 1000, UTC)
