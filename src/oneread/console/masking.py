@@ -150,7 +150,9 @@ class Masking:
             route = tuple(name.split("."))
             return route[0] not in cls.__struct_fields__ or bool(self._personal.origins(cls, route))
         rule = rules_of(cls).get(name)
-        if rule is None or rule.fold == "count":
+        if rule is None:  # `source`, the entity that a row is of
+            return any(self._personal_parts(self._catalog.views[cls].model))
+        if rule.fold == "count":
             return False
         about = self._personal.about(cls)[name]
         only = rule.kind == "key"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from base64 import urlsafe_b64decode
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -199,7 +200,11 @@ def fill(url):
         for _each in range(300):
             db.get(Citizen, ada)
         spoil(db, "NamesOfColumns")
-        db.page(ColumnsByName, "zqxwvnameada")
+        until = time.monotonic() + 30
+        while not db.launches.differences("NamesOfColumns"):
+            assert time.monotonic() < until
+            db.page(ColumnsByName, "zqxwvnameada")  # a page that is read while the store is busy is not compared
+            time.sleep(0.1)
         db.delete(Citizen, bob)
         db.drain()
         db.erase(Citizen, "zqxwv001@example.com")
@@ -290,6 +295,7 @@ def test_every_kind_of_page_was_looked_at(answers):
     assert len(answers) > 300
     assert "other value" in answers["/launches/NamesOfColumns"]
     assert "different" in answers["/verify"]
+    assert ">Column(1)<" in answers["/verify"]
     assert "Jobs set aside" in answers["/tasks"]
     assert "range 1 of" in answers["/heat?of=Citizen&last=6+hours"]
     assert "this entity was deleted" in "".join(answers.values())
@@ -321,14 +327,21 @@ def test_what_privacy_lists_is_masked():
     masking = Masking(TOWN, schema, Seal(b"x"))
     classes = TOWN.named()
     kinds = {"field", "key", "key of rows", "row", "number", "unique value"}
-    places = [each for each in personal_places(TOWN) if each.kind in kinds and not each.place.endswith(".source")]
+    places = [each for each in personal_places(TOWN) if each.kind in kinds]
     fields = {tuple(each.place.split(".")[:2]) for each in places}
     fields = {(name, field) for name, field in fields if field in classes[name].__struct_fields__}
     assert len(fields) > 15
     assert [each for each in fields if not masking.masks_value(classes[each[0]], each[1])] == []
     assert masking.masks_copied(Writer, "called")
     assert not masking.masks_copied(Writer, "country")
-    plain = [(Column, "text"), (Citizen, "country"), (ColumnsByName, "text"), (ColumnsOf, "columns"), (Chair, "colour")]
+    plain = [
+        (ColumnsByName, "source"),
+        (Column, "text"),
+        (Citizen, "country"),
+        (ColumnsByName, "text"),
+        (ColumnsOf, "columns"),
+        (Chair, "colour"),
+    ]
     assert [each for each in plain if masking.masks_value(*each)] == []
 
 

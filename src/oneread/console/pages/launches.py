@@ -25,6 +25,7 @@ from oneread.console.blocks import (
 )
 from oneread.console.charts import bars
 from oneread.console.masking import MASK
+from oneread.costs.bounds import counted
 from oneread.costs.numbers import seconds_text
 from oneread.errors import NotFound
 from oneread.launches.differences import LaunchDifference
@@ -113,7 +114,8 @@ def _side(report: SideReport) -> list[CellTexts]:
 def _difference(ask: PageRequest, each: LaunchDifference) -> TableBlock:
     """One difference: its fields on both sides."""
     key = ", ".join([ask.masking.text_of(each.launch, str(part)) for part in each.key])
-    heading = f"{each.kind}: {each.verb} of {key}, row {each.place + 1}, seen {each.count:,} times"
+    of = f" of {key}" if key else ""
+    heading = f"{each.kind}: {each.verb}{of}, row {each.place + 1}, seen {counted(each.count, 'time')}"
     names: list[str] = list(dict.fromkeys([*(each.old or {}), *(each.new or {})]))
     heads = columns("field", "old", "new")
     rows = [

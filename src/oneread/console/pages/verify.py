@@ -19,6 +19,7 @@ from oneread.console.blocks import (
     says,
 )
 from oneread.console.jobs import ConsoleJob
+from oneread.console.masking import MASK
 from oneread.costs.bounds import counted
 from oneread.plans.progress import Fault
 from oneread.verify.noted import NotedVerification, last_verified
@@ -65,10 +66,8 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
             [
                 says(each.kind, "bad"),
                 says(each.view, link=ask.link_of(classes[each.view]) if each.view in classes else ""),
-                *(
-                    (text_cell(text_of(each.view, text) or "nothing"),)
-                    for text in (each.row, each.found, each.expected)
-                ),
+                (text_cell(_row_of(ask, each)),),
+                *((text_cell(text_of(each.view, text) or "nothing"),) for text in (each.found, each.expected)),
                 _then(ask, job, each),
             ]
             for each in job.faults[:SHOWN]
@@ -82,6 +81,12 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
 def _said(ask: PageRequest, job: ConsoleJob) -> str:
     """What a job said at its end; an error without values that may be personal."""
     return job.said if job.error is None else ask.error_text(job.error)
+
+
+def _row_of(ask: PageRequest, fault: Fault) -> str:
+    """The row of a fault; where its key is masked, the entity that it is of."""
+    row = ask.masking.text_of(fault.view, fault.row)
+    return ask.masking.of_entity(fault.entity) if row == MASK and fault.entity else row
 
 
 def _then(ask: PageRequest, job: ConsoleJob, fault: Fault) -> CellTexts:
