@@ -270,6 +270,7 @@ class _Pages:
         if store is None:
             masking = Masking(db.operations.schema, db.operations.catalog, self._seal)
             store = self._stores.setdefault(db, _Store(ConsoleJobs(), {}, masking))
+            db.operations.before_close.append(store.jobs.end)
         user = request.scope[_USER]
         query: dict[str, list[str]] = {}
         opened = {value: self._seal.open(value) for _name, value in given}

@@ -111,6 +111,13 @@ class ConsoleJobs:
         """Those that run."""
         return [each for each in self._last.values() if each.state == "running"]
 
+    async def end(self) -> None:
+        """Ends the jobs that run, wherever they wait: the store that they work on is being closed."""
+        tasks = [each.task for each in self.running() if each.task is not None]
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def start(self, kind: str, by: str, work: Callable[[ConsoleJob], Awaitable[str]]) -> ConsoleJob:
         """Begins a job. Raises Conflict while one of its kind runs."""
         known = self._last.get(kind)

@@ -989,16 +989,13 @@ class AsyncDatabase(
 
     async def close(self) -> None:
         """Waits for running operations and closes the store; closing twice does nothing."""
+        for end in self.operations.before_close:  # async only
+            await end()
         await self._launches.end()
-        if self._job_worker is not None:
-            await self._driver.end_in_thread(self._job_worker.stop)  # async only
-            # sync only: self._job_worker.stop()
-        if self._worker is not None:
-            await self._driver.end_in_thread(self._worker.stop)  # async only
-            # sync only: self._worker.stop()
-        if self.operations.heat is not None:
-            await self._driver.end_in_thread(self.operations.heat.stop)  # async only
-            # sync only: self.operations.heat.stop()
+        for each in (self._job_worker, self._worker, self.operations.heat):
+            if each is not None:
+                await self._driver.end_in_thread(each.stop)  # async only
+                # sync only: each.stop()
         with suppress(OnereadError):  # the store is gone, or a newer program has it: the leases end by themselves
             await self.run(self.operations.free_leases())
         await self._driver.aclose()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
@@ -105,6 +105,7 @@ class Operations:
     is that of the store that this one was copied from, else empty. `lists` and `logs` belong to the faces: what can be
     paged and watched, by its class. `inline` is that of the `schema`; with `portable` a transaction is of one entity
     group. `grace` is how long removed rows stay on a store that changes one row at a time, in seconds, None for good.
+    `before_close` are what the asynchronous face awaits before it closes the store: work that would keep it open.
     """
 
     def __init__(self, catalog: Catalog, schema: Schema, parts: StoreParts, grace: int | None = GRACE) -> None:
@@ -134,6 +135,7 @@ class Operations:
         self.meter: WorkerMeter | None = None
         self.cursor_key = b""
         self.heat: HeatRecording | None = None
+        self.before_close: list[Callable[[], Awaitable[object]]] = []
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}

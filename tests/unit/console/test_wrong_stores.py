@@ -3,9 +3,11 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
 
-from oneread import Copy, Index, Job, JobHandlers, Key, Model, Schema, by, connect, move
+from oneread import Copy, Index, Job, JobHandlers, Key, Model, Schema, by, connect, connect_async, move
+from oneread.console import console
 from oneread.console.jobs import ConsoleJob, ConsoleJobs
 from oneread.console.log import logged
 from oneread.errors import Conflict, Corrupt, InvalidValue
@@ -262,3 +264,22 @@ def test_a_job_ends_with_its_console():
     asyncio.run(run())
     assert (found[0].state, found[0].said) == ("stopped", "the console has ended")
     assert isinstance(found[0], ConsoleJob)
+
+
+def test_a_store_closes_while_a_verification_waits_for_its_pace(url):
+    """It waits for minutes, unless it is ended first."""
+    fill(url)
+
+    async def run():
+        db = await connect_async(url, SITE, workers=0)
+        made = console(db, auth=lambda _asked: "ada")
+        transport = httpx.ASGITransport(made)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here", follow_redirects=True) as client:
+            page = (await client.get("/do/verify")).text
+            sent = {**dict(inputs_of(page)), "pace": "1"}
+            assert ">running<" in (await client.post("/do/verify", data=sent)).text
+            await asyncio.sleep(0.5)  # it has read its first rows, and waits
+            assert ">running<" in (await client.get("/verify")).text
+        await asyncio.wait_for(db.close(), 30)
+
+    asyncio.run(run())

@@ -980,12 +980,9 @@ class Database(
     def close(self) -> None:
         """Waits for running operations and closes the store; closing twice does nothing."""
         self._launches.end()
-        if self._job_worker is not None:
-            self._job_worker.stop()
-        if self._worker is not None:
-            self._worker.stop()
-        if self.operations.heat is not None:
-            self.operations.heat.stop()
+        for each in (self._job_worker, self._worker, self.operations.heat):
+            if each is not None:
+                each.stop()
         with suppress(OnereadError):  # the store is gone, or a newer program has it: the leases end by themselves
             self.run(self.operations.free_leases())
         self._driver.close()
