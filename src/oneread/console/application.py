@@ -35,7 +35,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from oneread.console.access import TOKEN, Authenticate, TokenAccess
 from oneread.console.acting import DID, ConsoleAction, NotAllowed, describe_action, do_action, with_parameter
 from oneread.console.actions import ACTIONS
-from oneread.console.asking import PageRequest
+from oneread.console.asking import InputRefused, PageRequest
 from oneread.console.blocks import ConsolePage, NoteBlock, says
 from oneread.console.jobs import ConsoleJobs
 from oneread.console.masking import MASK, Masking
@@ -184,6 +184,14 @@ class _Pages:
         return keep_theme(request, dict(await _form(request)))
 
     async def _show(self, shown: MenuPage, request: Request) -> Response:
+        try:
+            return await self._shown(shown, request)
+        except InputRefused as refused:
+            if JSON in request.query_params:
+                raise refused.error from refused
+            return self._render(request, _Answer(refused.page), current=shown.at, status=400)
+
+    async def _shown(self, shown: MenuPage, request: Request) -> Response:
         if LIVE in request.query_params:
             answer = await self._answer(shown, request)
             if answer.page.live:

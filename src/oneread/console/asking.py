@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
-from oneread.console.blocks import CUT, CellTexts, ShownText, instant
+from oneread.console.blocks import CUT, CellTexts, ConsolePage, ShownText, instant
 from oneread.console.jobs import ConsoleJobs
 from oneread.console.masking import MASK, Masking
 from oneread.costs.bounds import Bound
@@ -165,6 +165,15 @@ class PageRequest:
         """The address of an entity, group, or row of a unique index; empty for a row of another view."""
         cls = type(record)
         return self.link_of_key(cls, key_words(self.catalog, cls, record)) if self.can_find(cls) else ""
+
+
+class InputRefused(Exception):
+    """A form whose page has a value that cannot be: `page` is the form as it was filled in, and `error` says why."""
+
+    def __init__(self, page: ConsolePage, error: OnereadError) -> None:
+        super().__init__(str(error))
+        self.page = page
+        self.error = error
 
 
 def cell_of(ask: PageRequest, cls: type, name: str, value: Any) -> CellTexts:

@@ -140,7 +140,7 @@ def test_an_entity_has_its_fields_links_and_versions(filled):
         ("/entity/Evening", {}, 422, "too few values for the key"),
         ("/entity/EveningsOfTown", {"key": "Leeds"}, 400, "has pages only"),
         ("/data/Evening", {"cursor": "x"}, 400, "cursor"),
-        ("/data/EveningsOfTown", {"key": ["Leeds", "x"]}, 422, "not a value of the key"),
+        ("/data/EveningsOfTown", {"key": ["Leeds", "x"]}, 400, "not a value of the key"),
         ("/counter", {"name": "nothing"}, 404, "nothing was ever added"),
         ("/launches/nothing", {}, 404, "no launch of this name"),
         ("/find/Evening", {"field": "x"}, 400, "not a field"),
@@ -153,6 +153,48 @@ def test_an_entity_has_its_fields_links_and_versions(filled):
 def test_what_cannot_be_shown_is_said_in_words(filled, path, query, status, said):
     with opened(filled) as browser:
         assert said in browser.get(path, status, **query)
+
+
+def wrong_field(page):
+    """The field of a form that has an error beside it, its value, and the error."""
+    (found,) = re.findall(
+        r'<label><span>([^<]*)</span>\s*<input name="[^"]*" value="([^"]*)"[^>]*aria-invalid="true"[^>]*>\s*'
+        r'<span class="bad" id="wrong">([^<]*)</span>',
+        page,
+    )
+    return tuple(unescape(each) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "label", "said"),
+    [
+        ("/data/EveningsOfTown", {"key": ["Leeds", "<x>"]}, "starts_at", "not a value of the key"),
+        ("/data/EveningsOfTown", {"key": ["Leeds"], "since": "<x>"}, "starts_at from", "not a value of the key"),
+        ("/data/EveningsOfTown", {"key": ["Leeds"], "until": "<x>"}, "starts_at before", "not a value of the key"),
+        ("/data/Evening", {"since": "<x>"}, "number from", "not a value of the key"),
+        ("/data/Evening", {"key": "<x>"}, "number", "not a value of the key"),
+        ("/feeds/News", {"key": "@none"}, "person", "cannot be None"),
+    ],
+)
+def test_a_wrong_value_is_shown_in_its_form(filled, path, query, label, said):
+    with opened(filled) as browser:
+        page = browser.get(path, 400, **query)
+        assert wrong_field(page)[:2] == (label, "@none" if path == "/feeds/News" else "<x>")
+        assert said in wrong_field(page)[2]
+        assert "<x>" not in page
+        assert path in re.findall('<form method="get" action="([^"]*)"', page)
+        assert browser.client.get(path, params={**query, "json": ""}).json()["error"] == "InvalidKey"
+        assert browser.client.get(path, params={**query, "json": ""}).status_code == 422
+
+
+def test_what_is_wrong_with_no_one_field_is_said_beside_the_form(filled):
+    with opened(filled) as browser:
+        page = browser.get("/data/Evening", 400, since="7", starts_with="1")
+        assert '<div class="find bad">' in page
+        assert 'name="since" value="7"' in page
+        page = browser.get("/data/Evening", 400, key=["1", "2"])
+        assert "too many values for the key" in page
+        assert 'name="key" value="1"' in page
 
 
 def test_a_field_without_a_list_says_which_index_would_answer(filled):

@@ -112,7 +112,7 @@ def test_differences_of_a_launch_are_side_by_side(launched):  # noqa: F811 - the
     with opened(launched, schema=SONGS) as browser:
         page = browser.get("/launches/BestSongs")
         assert "Answers of the old side" in page
-        assert "other value: page of 3, row 1, seen 1 times" in page
+        assert "other value: page of 3, row 1, seen 1 time" in page
         assert "Song &lt;3&gt;" in page
         assert "differs" in page
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from oneread.console.asking import PageRequest, cell_of
+from msgspec.structs import replace
+
+from oneread.console.asking import InputRefused, PageRequest, cell_of
 from oneread.console.blocks import (
     CellTexts,
     ConsolePage,
@@ -30,6 +32,7 @@ from oneread.database.lists import list_of
 from oneread.database.typed_keys import WantedType, key_parts, rest_of_key, value, values
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.views import Aggregate, Feed, View
+from oneread.errors import InvalidKey, InvalidQuery, OnereadError
 from oneread.feeds.marks import FeedMarks
 from oneread.models.model import Model
 from oneread.models.references import Ref
@@ -115,9 +118,7 @@ async def show_list(ask: PageRequest) -> ConsolePage:
     cls = ask.declared()
     parts = key_parts(ask.catalog, cls)
     words = _given(ask.several("key"))
-    equal = values(cls, parts, words)
-    rest = rest_of_key(cls, parts, words)
-    bounds = _bounds(ask, cls, rest)
+    equal, rest, bounds = _selected(ask, cls, parts, words)
     cursor = ask.one("cursor") or None
     limit, bound = ask.page_bound(cls)
     about = (ShownText(f"{kind_of(cls)} by {', '.join(each.name for each in parts)}" if parts else kind_of(cls)),)
@@ -126,7 +127,10 @@ async def show_list(ask: PageRequest) -> ConsolePage:
     if feed is not None and len(words) < feed.members:
         whose = NoteBlock("", says("a feed is read by whose it is: fill in the first fields"))
         return ConsolePage(cls.__name__, [form, whose], about=about, most=bound_text(bound))
-    page = await ask.db.page(cls, *equal, limit=limit, cursor=cursor, **bounds)
+    try:
+        page = await ask.db.page(cls, *equal, limit=limit, cursor=cursor, **bounds)
+    except (InvalidKey, InvalidQuery) as error:
+        raise _refused(ask, cls, words, error) from error
     names = _fields(page.rows, cls)
     rows = [[_first(ask, row, names[0]), *(_cell(ask, row, name) for name in names[1:])] for row in page.rows]
     blocks: list[PageBlock] = [form]
@@ -172,16 +176,36 @@ def _given(words: list[str]) -> list[str]:
     return words
 
 
-def _bounds(ask: PageRequest, cls: Any, rest: Any) -> dict[str, Any]:
-    """The bounds of the next part of the key."""
-    found: dict[str, Any] = {}
-    for name in _BOUNDS:
-        text = ask.one(name)
-        if text:
-            part = rest[0] if rest else WantedType("", str)
-            as_text = name == _STARTS and part.type not in (str, bytes)
-            found[name] = text if as_text else value(cls, part, text)
-    return found
+def _selected(
+    ask: PageRequest, cls: Any, parts: list[WantedType], words: list[str]
+) -> tuple[tuple[object, ...], Sequence[WantedType], dict[str, Any]]:
+    """The values of the first parts of the key, the parts behind them, and the bounds of the first of these."""
+    wrong = ""
+    try:
+        equal, rest = values(cls, parts, words), rest_of_key(cls, parts, words)
+        part = rest[0] if rest else WantedType("", str)
+        bounds: dict[str, Any] = {}
+        for name in _BOUNDS:
+            if text := ask.one(name):
+                wrong = name
+                as_text = name == _STARTS and part.type not in (str, bytes)
+                bounds[name] = text if as_text else value(cls, part, text)
+    except InvalidKey as error:
+        raise _refused(ask, cls, words, error, wrong) from error
+    return equal, rest, bounds
+
+
+def _refused(ask: PageRequest, cls: Any, words: list[str], error: OnereadError, bound: str = "") -> InputRefused:
+    """The page of a list whose form has a wrong value: what was typed, and the error beside it."""
+    parts, text = key_parts(ask.catalog, cls), ask.error_text(error)
+    form = _form(ask, cls, parts, words)
+    name = str(error.facts.get("part", ""))
+    label = f"{name} {_BOUNDS[bound]}" if bound else name
+    inputs = [replace(each, error=text) if each.label == label else each for each in form.inputs]
+    said = [] if any(each.error for each in inputs) else [NoteBlock("bad", says(text))]
+    return InputRefused(
+        ConsolePage(cls.__name__, [replace(form, inputs=inputs), *said], about=says(kind_of(cls))), error
+    )
 
 
 def _fields(rows: Any, cls: Any) -> list[str]:

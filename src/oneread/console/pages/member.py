@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from oneread.console.acting import offer
-from oneread.console.asking import PageRequest, cell_of, text_cell
+from oneread.console.asking import InputRefused, PageRequest, cell_of, text_cell
 from oneread.console.blocks import (
     CellTexts,
     ConsolePage,
@@ -23,7 +25,7 @@ from oneread.console.masking import MASK
 from oneread.costs.bounds import counted
 from oneread.database.typed_keys import WantedType, key_parts, values, word
 from oneread.derivations.views import Feed
-from oneread.errors import InvalidQuery
+from oneread.errors import InvalidKey, InvalidQuery
 from oneread.feeds.feed_view import FeedView
 from oneread.plans.progress import Fault
 from oneread.verify.feed_member import MemberEntry, MemberFeed
@@ -45,7 +47,15 @@ async def show_member(ask: PageRequest) -> ConsolePage:
     if not all(words) or len(words) < len(parts):
         whose = NoteBlock("", says("say whose feed is to be compared with what it should be"))
         return ConsolePage(f"{feed.__name__} compared", [form, whose], about=about)
-    member = values(feed, parts, words)
+    try:
+        member = values(feed, parts, words)
+    except InvalidKey as error:
+        wrong = [
+            replace(each, error=ask.error_text(error)) if each.label == error.facts.get("part") else each
+            for each in form.inputs
+        ]
+        page = ConsolePage(f"{feed.__name__} compared", [replace(form, inputs=wrong)], about=about)
+        raise InputRefused(page, error) from error
     found = await ask.db.run(ask.db.operations.parts.inspector.compare_member(view, member, ENTRIES))
     title = f"{feed.__name__} of {' '.join(ask.masking.words(feed, words))}"
     return ConsolePage(title, [form, *_found(ask, view, found)], about=about)
