@@ -32,6 +32,7 @@ T = TypeVar("T")
 REQUESTS: Final = 20
 ROWS: Final = 1_000
 """What one page may ask of the store, at most."""
+_DELETED: Final = ShownText("deleted", "warn")
 LISTED: Final = 50
 """Rows of a list on one page, at most."""
 
@@ -176,6 +177,24 @@ class InputRefused(Exception):
         self.error = error
 
 
+def record_cell(ask: PageRequest, record: Any, name: str) -> CellTexts:
+    """A field of an entity or row: what refers to an entity that a copy in it knows as deleted says so as well."""
+    value = getattr(record, name)
+    cell = cell_of(ask, type(record), name, value)
+    referred = _referred(value)
+    if referred is None or _DELETED in cell:
+        return cell
+    fields = [getattr(record, each) for each in record.__struct_fields__ if hasattr(record, each)]
+    is_deleted = any(_referred(each) == referred for each in fields if getattr(each, "deleted", False) is True)
+    return (*cell, _DELETED) if is_deleted else cell
+
+
+def _referred(value: Any) -> tuple[object, ...] | None:
+    """The class and key of the entity that a value refers to: references of two classes with one key are equal."""
+    ref: Any = value.ref if isinstance(value, Copy) else value
+    return (ref.refers_to, *ref.key) if isinstance(ref, Ref) else None
+
+
 def cell_of(ask: PageRequest, cls: type, name: str, value: Any) -> CellTexts:
     """A value of a field of a model or view, as it is shown."""
     if isinstance(value, Copy):
@@ -219,14 +238,11 @@ def _reference(ask: PageRequest, ref: Ref[Any]) -> CellTexts:
 
 
 def _copied(ask: PageRequest, copy: Copy[Any]) -> list[ShownText]:
-    """The copied fields of a holder, and that they are copies."""
-    if getattr(copy, "deleted", False):
-        return [ShownText("deleted", "warn")]
+    """The copied fields of a holder, that they are copies, and that their source is deleted."""
     names = [name for name in copied_names(type(copy)) if hasattr(copy, name)]
-    if not names:
-        return []
     parts = [f"{name} {_copied_text(ask, copy, name)}" for name in names]
-    return [ShownText(", ".join(parts)), ShownText("copy", "dim")]
+    said = [ShownText(", ".join(parts)), ShownText("copy", "dim")] if parts else []
+    return [*said, _DELETED] if getattr(copy, "deleted", False) else said
 
 
 def _copied_text(ask: PageRequest, copy: Copy[Any], name: str) -> str:

@@ -233,3 +233,53 @@ def test_faults_that_a_verification_found_are_on_its_page(filled):
         browser.send("/do/verify", of="LetterInRoom")
         wait_for(browser, "/verify", "1 fault in")
         assert "TitlesOfRoom 1 of LetterInRoom 4: " in browser.get("/entity/LetterInRoom", key="4")
+
+
+class Singer(Model[str]):
+    code: Key[str]
+    name: str
+
+
+class SungBy(Copy[Singer]):
+    name: str
+
+
+class Song(Model[int]):
+    number: Key[int]
+    singer: SungBy
+    first: Ref[Singer]
+    other: Ref[Singer]
+    person: Ref[Person]
+
+
+class SongsBy(Index[Song]):
+    singer: SungBy = by(Song.singer)
+    copied: SungBy = shown(Song.singer)
+    first: Ref[Singer] = shown(Song.first)
+
+
+SONGS = Schema(Singer, Person, Song, SongsBy)
+
+
+def test_what_a_row_knows_as_deleted_is_flagged_without_a_further_read(url):
+    with connect(url, SONGS, workers=0) as db:
+        for code in ("ada", "bob"):
+            db.save(Singer(code=code, name=code.title()))
+        db.save(Person(code="ada", name="Ada"))
+        ada = Singer.at("ada")
+        db.save(Song(number=1, singer=SungBy.of("ada"), first=ada, other=Singer.at("bob"), person=Person.at("ada")))
+        db.drain()
+    with opened(url, schema=SONGS) as browser:
+        costs = [browser.json(path)["cost"]["requests"] for path in ("/data/Song", "/data/SongsBy")]
+        assert "deleted" not in str(table(browser.json("/data/Song"), ""))
+        with connect(url, SONGS, workers=0) as db:
+            db.delete(Singer, "ada")
+            db.drain()
+        found = [browser.json(path) for path in ("/data/Song", "/data/SongsBy")]
+        assert [each["cost"]["requests"] for each in found] == costs
+        copied = "Singer ada name Ada copy deleted"
+        assert table(found[0], "") == [["1", copied, "Singer ada deleted", "Singer bob", "Person ada"]]
+        assert table(found[1], "") == [["Song 1", "Singer ada deleted", copied, "Singer ada deleted"]]
+        fields = dict(browser.json("/entity/Song", key="1")["page"]["blocks"][0]["rows"])
+        assert [each["text"] for each in fields["first"]] == ["Singer ada", "deleted"]
+        assert fields["first"][1]["tone"] == "warn"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from oneread.console.asking import InputRefused, PageRequest, cell_of
+from oneread.console.asking import InputRefused, PageRequest, cell_of, record_cell
 from oneread.console.blocks import (
     CellTexts,
     ConsolePage,
@@ -231,7 +231,7 @@ def _first(ask: PageRequest, row: Any, name: str) -> CellTexts:
 def _cell(ask: PageRequest, row: Any, name: str) -> CellTexts:
     if not hasattr(row, name):  # another variant has it
         return says("none", "dim")
-    return cell_of(ask, type(row), name, getattr(row, name))
+    return record_cell(ask, row, name)
 
 
 def _source(ask: PageRequest, row: Any, source: Ref[Any]) -> CellTexts:

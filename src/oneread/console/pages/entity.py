@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from oneread.console.acting import CSRF
-from oneread.console.asking import PageRequest, cell_of
+from oneread.console.asking import PageRequest, record_cell
 from oneread.console.blocks import (
     ActionForm,
     CellTexts,
@@ -70,7 +70,7 @@ async def show_entity(ask: PageRequest, *, shows: bool = False) -> ConsolePage:
     found = await ask.db.find(cls, *key)
     if found is None:
         raise NotFound("there is none of this key", of=cls, key=words)
-    values = [(name, cell_of(own, cls, name, getattr(found, name))) for name in found.__struct_fields__]
+    values = [(name, record_cell(own, found, name)) for name in found.__struct_fields__]
     how = ask.explain.get(cls, *key)
     blocks = [FactsBlock("Fields", values), *_reveal_form(own, cls, words), explained(ask, cls, how)]
     return ConsolePage(title, blocks, about=about, most=bound_text(how.bound))
@@ -131,7 +131,7 @@ def _fields(ask: PageRequest, found: Any, words: list[str]) -> list[tuple[str, C
     fixed = {*key_names(cls), *(each.field for each in ask.catalog.entity_types[cls].rollups)}
     fields: list[tuple[str, CellTexts]] = []
     for name in found.__struct_fields__:
-        shown = cell_of(ask, cls, name, getattr(found, name))
+        shown = record_cell(ask, found, name)
         if name in known and name not in fixed and has_words(known[name].present.bare):
             shown = (*shown, ShownText("change", link=_acting(ask, "patch", cls, words, field=name)))
         fields.append((name, shown))
