@@ -21,6 +21,10 @@ _WIDTH, _HEIGHT, _FOOT = 640, 80, 18
 """Of bars."""
 _NAMES: Final = 5
 """Bars whose names are written below them."""
+_NAME: Final = 76
+"""The width of such a name."""
+_SIDES, _SIDE, _MARGIN = 400, 56, 36
+"""Of two sides: the width, the height of each, and the place of their names."""
 
 
 def heat_lines(heat: HeatMap, lines: Sequence[HeatLine]) -> Iterator[str]:
@@ -67,6 +71,31 @@ def bars(values: Sequence[float], names: Sequence[str], said: str) -> Iterator[s
         height, x = max(0.0, value / most) * _HEIGHT, place * step
         size = f'x="{x + 0.5:.2f}" y="{_HEIGHT - height:.2f}" width="{max(0.5, step - 1):.2f}" height="{height:.2f}"'
         yield f'<rect class="bar" {size}><title>{escape(printable(name))}: {value:,}</title></rect>'
-        if place % max(1, len(values) // _NAMES) == 0:
+        if place % max(1, len(values) // _NAMES) == 0 and x <= _WIDTH - _NAME:
             yield f'<text class="dim" x="{x:.2f}" y="{_HEIGHT + 14}">{escape(printable(name))}</text>'
+    yield f'<rect class="line" x="0" y="{_HEIGHT - 0.5}" width="{_WIDTH}" height="1"/>'
+    yield "</svg>"
+
+
+def two_sides(
+    names: Sequence[str], sides: tuple[str, str], upper: Sequence[float], lower: Sequence[float]
+) -> Iterator[str]:
+    """Bars of one side above a line and of the other below it, place by place; all are parts of 1."""
+    height, step = 2 * _SIDE + _FOOT, (_SIDES - _MARGIN) / max(1, len(names))
+    most = max([*upper, *lower], default=0.0) or 1.0
+    said = f"{sides[0]} above, {sides[1]} below, by how long answers took"
+    yield f'<svg class="sides" role="img" aria-label="{escape(said)}" viewBox="0 0 {_SIDES} {height}">'
+    for side, top in zip(sides, (12, 2 * _SIDE - 2), strict=True):
+        yield f'<text class="dim" x="0" y="{top}">{escape(side)}</text>'
+    for place, (name, *amounts) in enumerate(zip(names, upper, lower, strict=True)):
+        x = _MARGIN + place * step
+        for side, amount, is_upper in zip(sides, amounts, (True, False), strict=True):
+            size = amount / most * (_SIDE - 2)
+            y = _SIDE - 1 - size if is_upper else _SIDE + 1.0
+            drawn = f'x="{x + 0.5:.2f}" y="{y:.2f}" width="{max(0.5, step - 1):.2f}" height="{size:.2f}"'
+            title = f"{side}, {escape(printable(name))}: {amount:.1%}"
+            yield f'<rect class="bar" {drawn}><title>{title}</title></rect>'
+        if place % -(-len(names) // _NAMES) == 0 and x <= _SIDES - _NAME:
+            yield f'<text class="dim" x="{x:.2f}" y="{height - 4}">{escape(printable(name))}</text>'
+    yield f'<rect class="line" x="{_MARGIN}" y="{_SIDE - 0.5}" width="{_SIDES - _MARGIN}" height="1"/>'
     yield "</svg>"

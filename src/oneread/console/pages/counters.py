@@ -25,6 +25,7 @@ from oneread.console.pages.cache_counters import cache_counter_blocks
 from oneread.counters.counters import CounterEntry
 from oneread.errors import NotFound
 
+_WITHIN_A_DAY: Final = ("minute", "hour")
 COUNTERS: Final = 15
 """On one page: each value is a request."""
 
@@ -85,9 +86,10 @@ async def show_counter(ask: PageRequest) -> ConsolePage:
     blocks.append(offer(ask, "change the number of rows", "shards", command, name=ask.masking.sealed_counter(name)))
     for size in entry.windows:
         kept = await counter.windows(size)
-        drawn = bars([each.value for each in kept], [f"{each.start:%m-%d %H:%M}" for each in kept], f"by {size}")
+        form = "%m-%d %H:%M" if size in _WITHIN_A_DAY else "%Y-%m-%d"
+        drawn = bars([each.value for each in kept], [each.start.strftime(form) for each in kept], f"by {size}")
         blocks.append(PictureBlock(f"By {size}", "\n".join(drawn), "heat"))
         windows = [[(instant(each.start),), number(each.value)] for each in kept if each.value]
         heads = columns(size, "value", right=("value",))
-        blocks.append(TableBlock(f"By the {size}", heads, windows, empty="nothing was added in any of them"))
+        blocks.append(TableBlock("The same as numbers", heads, windows, empty="nothing was added in any of them"))
     return ConsolePage(f"Counter {label}", blocks)

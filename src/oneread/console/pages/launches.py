@@ -23,14 +23,14 @@ from oneread.console.blocks import (
     number,
     says,
 )
-from oneread.console.charts import bars
+from oneread.console.charts import two_sides
 from oneread.console.masking import MASK
 from oneread.costs.bounds import counted
 from oneread.costs.numbers import seconds_text
 from oneread.errors import NotFound
 from oneread.launches.differences import LaunchDifference
 from oneread.launches.reports import LaunchReport, SideReport
-from oneread.launches.tallies import bucket_end
+from oneread.launches.tallies import BUCKETS, bucket_end
 
 DIFFERENCES: Final = 50
 
@@ -86,7 +86,7 @@ async def show_launch(ask: PageRequest) -> ConsolePage:
     amounts = ("answered", "failed", "p50", "p99", "requests", "rows")
     heads = columns("side", *amounts, right=amounts)
     blocks += [FactsBlock("", facts), TableBlock("Both sides", heads, sides)]
-    blocks += [_latencies(side, report) for side, report in found.sides.items() if any(report.latencies)]
+    blocks += _latencies(found.sides["old"], found.sides["new"])
     if found.phase != "finished":
         blocks += [
             offer(ask, "change the percentages", "launch", f"oneread launch set {name} --reads 5", name=name),
@@ -97,11 +97,39 @@ async def show_launch(ask: PageRequest) -> ConsolePage:
     return ConsolePage(f"Launch {name}", blocks, live=2)
 
 
-def _latencies(side: str, report: SideReport) -> PictureBlock:
-    """How many answers took how long."""
-    names = [seconds_text(bucket_end(place)) for place in range(len(report.latencies))]
-    drawn = bars(report.latencies, names, f"answers of the {side} side by how long they took")
-    return PictureBlock(f"Answers of the {side} side, by how long they took", "\n".join(drawn), "heat")
+def _latencies(old: SideReport, new: SideReport) -> list[PageBlock]:
+    """How many answers of each side took how long: shares of its own, as one side may be read for a few keys only."""
+    taken = [place for place in range(BUCKETS) if old.latencies[place] or new.latencies[place]]
+    if not taken:
+        return []
+    places = range(taken[0], taken[-1] + 1)
+    names = [_at_most(place) for place in places]
+    shares = [[side.latencies[place] / (sum(side.latencies) or 1) for place in places] for side in (old, new)]
+    svg = "\n".join(two_sides(names, ("old", "new"), *shares))
+    rows = [
+        [
+            says(name),
+            number(old.latencies[place]),
+            number(new.latencies[place]),
+            *(says(f"{each:.1%}") for each in both),
+        ]
+        for name, place, *both in zip(names, places, *shares, strict=True)
+        if place in taken
+    ]
+    amounts = ("old", "new", "of old", "of new")
+    return [
+        PictureBlock("Answers, by how long they took", svg, "heat"),
+        TableBlock("The same as numbers", columns("took", *amounts, right=amounts), rows),
+    ]
+
+
+def _at_most(place: int) -> str:
+    """The times of a bucket, in words; the last one has no end."""
+    return (
+        f"to {seconds_text(bucket_end(place))}"
+        if place < BUCKETS - 1
+        else f"over {seconds_text(bucket_end(place - 1))}"
+    )
 
 
 def _side(report: SideReport) -> list[CellTexts]:
