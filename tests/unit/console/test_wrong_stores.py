@@ -111,7 +111,7 @@ def test_differences_of_a_launch_are_side_by_side(launched):  # noqa: F811 - the
         db.launches.back("BestSongs", why="differs", by="ada")
     with opened(launched, schema=SONGS) as browser:
         page = browser.get("/launches/BestSongs")
-        assert "Answers of the old side" in page
+        assert "Answers, by how long they took" in page
         assert "other value: page of 3, row 1, seen 1 time" in page
         assert "Song &lt;3&gt;" in page
         assert "differs" in page

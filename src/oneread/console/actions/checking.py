@@ -124,8 +124,8 @@ async def running_job(ask: PageRequest) -> ActedOn[ConsoleJob]:
 
 
 async def describe_stop(_ask: PageRequest, on: ActedOn[ConsoleJob]) -> ActionPage:
-    """A job ends behind its current batch."""
-    said = f"{on.of} ends behind its current batch; what it has done stays. {on.found.by} began it."
+    """A job ends after its current batch."""
+    said = f"{on.of} ends after its current batch; what it has done stays. {on.found.by} began it."
     return ActionPage(f"Stop {on.of}", [NoteBlock("warn", says(said))], "Stop")
 
 

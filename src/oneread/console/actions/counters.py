@@ -18,7 +18,9 @@ async def counter_to_spread(ask: PageRequest) -> ActedOn[CounterEntry]:
 
 async def describe_shards(_ask: PageRequest, on: ActedOn[CounterEntry]) -> ActionPage:
     """How many rows there are."""
-    said = "later adds are spread over so many rows; the value stays. A read costs the rows that there ever were."
+    said = (
+        "later adds are spread over so many rows; the value stays. A read costs a row for each that was ever written."
+    )
     inputs = [FormInput("shards", "rows", str(on.found.shards))]
     return ActionPage(f"Spread {on.of}", [NoteBlock("", says(said))], "Change", inputs)
 

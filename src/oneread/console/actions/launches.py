@@ -27,7 +27,7 @@ async def launch_to_change(ask: PageRequest) -> ActedOn[LaunchReport]:
 async def describe_launch(_ask: PageRequest, on: ActedOn[LaunchReport]) -> ActionPage:
     """The percentages of a launch, to be changed."""
     inputs = [FormInput(share, label, f"{getattr(on.found, share):g}") for share, label in _SHARES.items()]
-    said = "programs follow within seconds; the old side is written all along, so that every step can be taken back"
+    said = "programs follow within seconds; the old side is still written, so that every step can be taken back"
     return ActionPage(f"Change launch {on.of}", [NoteBlock("", says(said))], "Change", inputs)
 
 
@@ -66,7 +66,7 @@ async def take_launch_back(ask: PageRequest, on: ActedOn[LaunchReport]) -> Actio
 
 async def describe_stop_launch(_ask: PageRequest, on: ActedOn[LaunchReport]) -> ActionPage:
     """The new view is not written any more."""
-    said = "the new view is neither read nor written any more; to go on, it is built again by a backfill"
+    said = "the new view is neither read nor written any more; to launch it later, a backfill builds it again"
     return ActionPage(f"Stop {on.of}", [NoteBlock("bad", says(said))], "Stop")
 
 

@@ -76,7 +76,7 @@ async def deleted_lately(ask: PageRequest) -> list[TableBlock]:
     if logged:
         rows = await ask.remembered("deleted", _KEPT_SECONDS, lambda: _deleted(ask, logged))
         shown = [[name, at] for name, at, _state in (_row(ask, *each) for each in rows)]
-        empty = f"none of the {_LATELY} that changed last: see the log of each model"
+        empty = f"none of the {_LATELY} entities that changed last; the log of each model has older ones"
         tables.append(TableBlock("Deleted lately", columns("entity", "at"), shown, empty=empty))
     return tables
 

@@ -50,7 +50,7 @@ async def show_counters(ask: PageRequest) -> ConsolePage:
         after = ask.masking.sealed_counter(found[COUNTERS - 1].name)
         further = ask.link("/counters", prefix=ask.typed(prefix), after=after)
     form = FormBlock(ask.link("/counters"), [FormInput("prefix", "begins with", ask.typed(prefix))], "Show")
-    blocks: list[PageBlock] = [form, TableBlock("", heads, rows, empty="no counter was added to")]
+    blocks: list[PageBlock] = [form, TableBlock("", heads, rows, empty="no counter has been added to yet")]
     return ConsolePage("Counters", [*blocks, WaysBlock(next=further), *(await cache_counter_blocks(ask))])
 
 

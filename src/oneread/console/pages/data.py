@@ -99,7 +99,7 @@ def class_rows(ask: PageRequest, classes: Sequence[Any]) -> list[list[CellTexts]
     ]
 
 
-CLASS_COLUMNS: Final = columns("name", "by", "a page, at most", right=("a page, at most",))
+CLASS_COLUMNS: Final = columns("name", "key", "a page, at most", right=("a page, at most",))
 
 
 async def show_classes(ask: PageRequest) -> ConsolePage:
@@ -125,7 +125,7 @@ async def show_list(ask: PageRequest) -> ConsolePage:
     form = _form(ask, cls, parts, words)
     feed = list_of(ask.db.operations, cls).feed
     if feed is not None and len(words) < feed.members:
-        whose = NoteBlock("", says("a feed is read by whose it is: fill in the first fields"))
+        whose = NoteBlock("", says("a feed is read for one member: fill in the first fields"))
         return ConsolePage(cls.__name__, [form, whose], about=about, most=bound_text(bound))
     try:
         page = await ask.db.page(cls, *equal, limit=limit, cursor=cursor, **bounds)

@@ -32,7 +32,7 @@ _ROWS: Final = 10
 """Rows of each of them that are counted."""
 _COUNTERS: Final = 3
 _FOLLOWS: Final = {
-    "follow": "those who copy it learn of the delete",
+    "follow": "its copies learn of the delete",
     "feed": "entries of a feed are removed",
     "set aside": "could not follow",
 }
@@ -97,8 +97,8 @@ def left_summary(found: EntityPlaces, has: Sequence[CellTexts]) -> NoteBlock:
     """In one sentence, whether anything is left of it."""
     more = " or more" if found.next else ""
     left = [
-        f"{counted(len(found.holders), 'row')}{more} of who refers to it" if found.holders else "",
-        f"{counted(len(found.tasks), 'task')} or holders set aside" if found.tasks else "",
+        f"{counted(len(found.holders), 'reference')}{more} to it" if found.holders else "",
+        f"{counted(len(found.tasks), 'task')} or holder set aside" if found.tasks else "",
         f"{counted(len(found.places), 'row')} that still show it" if found.places else "",
         "rows in lists by it" if any(each[0].tone == "warn" for each in has) else "",
     ]

@@ -164,7 +164,7 @@ def _places(ask: PageRequest, cls: type, words: list[str], found: EntityPlaces) 
     rows = [_place(ask, each) for each in found.places]
     heading, empty = "Where it is shown", "nowhere"
     if found.entity is None:
-        heading, empty = "Rows that still show it", "none that its row lists, or a task will remove"
+        heading, empty = "Rows that still show it", "its row lists none, and no task waits to remove one"
     blocks: list[PageBlock] = [TableBlock(heading, heads, rows, empty=empty)]
     if found.checked is None:
         check = f"{ask.link_of_key(cls, words)}&check=yes"
@@ -186,7 +186,7 @@ def _places(ask: PageRequest, cls: type, words: list[str], found: EntityPlaces) 
 def _holders(ask: PageRequest, cls: type, words: list[str], found: EntityPlaces) -> list[PageBlock]:
     """A page of who refers to it."""
     heads = columns("entity", "by", "takes")
-    none = "none that is listed"
+    none = "no entity that refers to it is listed"
     rows = [_holder(ask, each) for each in found.holders]
     onward = f"{ask.link_of_key(cls, words)}&cursor={quote(ask.masking.sealed(found.next))}" if found.next else ""
     blocks: list[PageBlock] = [TableBlock("Who refers to it", heads, rows, empty=none), WaysBlock(next=onward)]
@@ -198,7 +198,7 @@ def _holders(ask: PageRequest, cls: type, words: list[str], found: EntityPlaces)
     return blocks
 
 
-_BY: Final = {"back-reference": "says to its source who takes values of it", "hold": "forbids its source's delete"}
+_BY: Final = {"back-reference": "lists it among those who copy its source", "hold": "forbids its source's delete"}
 
 
 def _place(ask: PageRequest, place: ShownPlace) -> list[CellTexts]:

@@ -33,11 +33,13 @@ async def find_by_field(ask: PageRequest) -> ConsolePage:
         blocks.append(
             NoteBlock(
                 "",
-                says(f"no list of {cls.__name__} is by {field}, and the console reads nothing that is not one page."),
+                says(f"no list of {cls.__name__} begins with its field {field}; this index would:"),
                 _declaration(cls, field),
             )
         )
-    return ConsolePage(f"{cls.__name__} by {field}", blocks, about=says(kind_of(cls)), most="" if given else "nothing")
+    return ConsolePage(
+        f"Find {cls.__name__} by its field {field}", blocks, about=says(kind_of(cls)), most="" if given else "nothing"
+    )
 
 
 def _first_field(ask: PageRequest, cls: Any) -> str:

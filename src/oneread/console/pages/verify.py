@@ -41,7 +41,7 @@ async def show_verify(ask: PageRequest) -> ConsolePage:
     if noted is not None:
         blocks.append(_noted(ask, noted))
     elif ask.jobs.last("verify") is None:
-        blocks.append(NoteBlock("", says("nothing was verified yet, or not with a note: oneread verify --note")))
+        blocks.append(NoteBlock("", says("no verification is noted: verify here, or run oneread verify --note")))
     return ConsolePage("Verify", blocks, live=1)
 
 
@@ -56,7 +56,7 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
     if job.said:
         facts.append(("said", says(_said(ask, job), "" if job.state == "ended" else _TONES[job.state])))
     if job.state == "running" and job.stops:
-        facts.append(("", says("stops behind its current batch", "warn")))
+        facts.append(("", says("stops after its current batch", "warn")))
     elif job.state == "running":
         facts.append(("", says("stop", link=ask.link("/do/stop", kind=job.kind))))
     blocks: list[PageBlock] = [FactsBlock(job.kind.capitalize(), facts)]
