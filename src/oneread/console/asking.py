@@ -20,7 +20,7 @@ from oneread.database.explaining import Explainer
 from oneread.database.record_texts import text_of
 from oneread.database.typed_keys import key_words, word
 from oneread.derivations.catalog import Catalog
-from oneread.errors import NotFound, OnereadError, shown
+from oneread.errors import InvalidQuery, NotFound, OnereadError, shown
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.wide import digits_of
 
@@ -104,6 +104,19 @@ class PageRequest:
     def typed(self, text: str) -> str:
         """A value of a parameter for a form: as it was typed, or sealed as it came."""
         return self.sealed.get(text, text)
+
+    def place(self, name: str) -> str:
+        """A parameter that says where a page begins: of a masked list one that this console has made.
+
+        Raises:
+            InvalidQuery: it was typed, as by such places masked values could be found out step by step.
+        """
+        found = self.one(name)
+        if found and self.masking.masks and found not in self.sealed:
+            raise InvalidQuery(
+                "what is masked is not searched by places: follow the links of its pages", parameter=name
+            )
+        return found
 
     def error_text(self, error: OnereadError) -> str:
         """An error in words, with the values that were typed, and no others that may be personal."""

@@ -15,7 +15,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.personal_fields import DeclaredValue, PersonalFields
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import View
-from oneread.errors import OnereadError, shown
+from oneread.errors import InvalidQuery, OnereadError, shown
 from oneread.evolution.privacy import personal_places
 from oneread.evolution.schema import Schema
 from oneread.models.paths import path_of
@@ -66,6 +66,10 @@ class Masking:
         """A text that is about a declaration of this name."""
         return MASK if text and self.masks_named(name) else text
 
+    def masks_part(self, cls: type, place: int) -> bool:
+        """Whether a part of the key of a model or view is masked."""
+        return self.masks and place < len(parts := self._personal_parts(cls)) and parts[place]
+
     def of_entity(self, text: str) -> str:
         """The text of an entity, `Customer(7)` or `Customer 7`; of a row, `Home(7)`; of a counter."""
         name = text.replace("(", " ").partition(" ")[0].partition(".")[0]
@@ -82,6 +86,13 @@ class Masking:
     def sealed_counter(self, name: str) -> str:
         """The name of a counter for an address."""
         return self._seal.seal(name) if self._holding and self._is_of_key(name) else name
+
+    def check_prefix(self, prefix: str) -> None:
+        """Raises InvalidQuery for the beginning of a masked name, by which names could be found out step by step."""
+        if self.masks and self._is_of_key(prefix, longer=True):
+            raise InvalidQuery(
+                "names of these counters are masked, and not searched by what they begin with", prefix=prefix
+            )
 
     def words(self, cls: Any, words: Sequence[str]) -> list[str]:
         """The words of a key as they are shown, the first parts of those of a view; all may be personal of None."""
@@ -163,12 +174,13 @@ class Masking:
         target: Any = target_of(copy, self._catalog.names)
         return self.masks and bool(self._personal.origins(target, self._accesses.source_route(copy, name)))
 
-    def _is_of_key(self, name: str) -> bool:
-        """Whether a counter is one that an entity of a personal key shows, or may be its."""
+    def _is_of_key(self, name: str, *, longer: bool = False) -> bool:
+        """Whether a name may be of a counter that an entity of a personal key shows; `longer` than how all begin."""
         for entity_type in self._catalog.entity_types.values():
             for rollup in entity_type.rollups:
                 begins = str(getattr(rollup.shown, "name", "")).partition("{")[0]
                 is_like = rollup.number is None and begins and name.startswith(begins)
+                is_like = is_like and not (longer and name == begins)
                 if is_like and any(self._personal_parts(entity_type.kind.cls)):
                     return True
         return False

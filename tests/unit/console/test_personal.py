@@ -454,6 +454,22 @@ def test_what_was_typed_stays_as_it_was_typed(town):
         assert "given=" in browser.get("/data/Column", 400, key="zqxwvx")
 
 
+def test_values_are_not_found_out_by_bounds(town):
+    with opened(town, schema=TOWN) as browser:
+        for name in ("since", "after", "until", "through", "starts_with"):
+            said = browser.get("/data/Citizen", 400, **{name: "zqxwv0"})
+            assert "not searched by bounds" in said
+            assert f'name="{name}"' not in browser.get("/data/Citizen")
+            assert "not searched by bounds" in browser.get("/data/ColumnsByName", 400, **{name: "zqxwvn"})
+        for path in ("/data/Citizen?cursor=eA", "/counters?after=visits:zqxwvb", "/entity/Column?key=1&cursor=eA"):
+            assert "not searched by places" in browser.get(path, 400)
+        assert "not searched by what they begin with" in browser.get("/counters", 400, prefix="visits:zqxwvb")
+        assert MASK in browser.get("/counters", prefix="visits:")
+        assert MASK in browser.get(next(each for each in links(browser.get("/data/Citizen")) if "cursor=" in each))
+        assert 'name="since"' in browser.get("/data/Column")
+        assert 'name="since"' in browser.get(f"/data/Reader?key={entity(browser, 'Citizen').partition('key=')[2]}")
+
+
 def test_sealed_words_are_of_one_console():
     seal = Seal(b"one")
     words = ["", "a", "ada@example.com", "\udcff\x00", "x" * 5_000, "a\x00", "@~"]

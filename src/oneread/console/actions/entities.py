@@ -56,6 +56,8 @@ async def describe_patch(ask: PageRequest, on: ActedOn[Any]) -> ActionPage:
     ]
     label = f"{name}, {NONE} for none" if wanted_type.optional else name
     masks = ask.masking.masks_value(type(on.found), name)
+    if masks:
+        blocks.append(NoteBlock("", says("its value is masked here; what you type replaces it")))
     inputs = [FormInput("value", label, MASK if masks else _as_typed(on.found, name))]
     return ActionPage(f"Change {name} of {on.of}", blocks, "Change", inputs)
 

@@ -39,7 +39,7 @@ class _Cached(NamedTuple):
 
 async def cache_counter_blocks(ask: PageRequest) -> list[PageBlock]:
     """A page of cache-first counters; nothing where none is stored."""
-    prefix, after = ask.one("prefix"), ask.one("cached_after")
+    prefix, after = ask.one("prefix"), ask.place("cached_after")
     try:
         found = await ask.db.cache_counters(prefix, limit=COUNTERS + 1, after=after or None)
     except Corrupt as error:
@@ -59,7 +59,7 @@ async def cache_counter_blocks(ask: PageRequest) -> list[PageBlock]:
     heads = columns("counter", *values, "chance of an add to be stored", *lost, right=(*values, *lost))
     further = ""
     if len(found) > COUNTERS:
-        after = ask.masking.sealed_counter(found[COUNTERS - 1].name)
+        after = ask.masking.sealed(found[COUNTERS - 1].name)
         further = ask.link("/counters", prefix=ask.typed(prefix), cached_after=after)
     table = TableBlock("Cache-first counters", heads, rows)
     return [table, *([cached.why] if cached.why is not None else []), WaysBlock(next=further)]

@@ -32,7 +32,8 @@ COUNTERS: Final = 15
 
 async def show_counters(ask: PageRequest) -> ConsolePage:
     """A page of counters with their values."""
-    prefix, after = ask.one("prefix"), ask.one("after")
+    prefix, after = ask.one("prefix"), ask.place("after")
+    ask.masking.check_prefix(prefix)
     found = await ask.db.counters(prefix, limit=COUNTERS + 1, after=after or None)
     rows = [
         [
@@ -47,7 +48,7 @@ async def show_counters(ask: PageRequest) -> ConsolePage:
     heads = columns("counter", "value", "shards", "windows", "adds", right=("value", "shards"))
     further = ""
     if len(found) > COUNTERS:
-        after = ask.masking.sealed_counter(found[COUNTERS - 1].name)
+        after = ask.masking.sealed(found[COUNTERS - 1].name)
         further = ask.link("/counters", prefix=ask.typed(prefix), after=after)
     form = FormBlock(ask.link("/counters"), [FormInput("prefix", "begins with", ask.typed(prefix))], "Show")
     blocks: list[PageBlock] = [form, TableBlock("", heads, rows, empty="no counter has been added to yet")]

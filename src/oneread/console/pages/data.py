@@ -119,7 +119,7 @@ async def show_list(ask: PageRequest) -> ConsolePage:
     parts = key_parts(ask.catalog, cls)
     words = _given(ask.several("key"))
     equal, rest, bounds = _selected(ask, cls, parts, words)
-    cursor = ask.one("cursor") or None
+    cursor = ask.place("cursor") or None
     limit, bound = ask.page_bound(cls)
     about = (ShownText(f"{kind_of(cls)} by {', '.join(each.name for each in parts)}" if parts else kind_of(cls)),)
     form = _form(ask, cls, parts, words)
@@ -188,11 +188,18 @@ def _selected(
         for name in _BOUNDS:
             if text := ask.one(name):
                 wrong = name
+                _check_bounds(ask, cls, part, len(words))
                 as_text = name == _STARTS and part.type not in (str, bytes)
                 bounds[name] = text if as_text else value(cls, part, text)
-    except InvalidKey as error:
+    except (InvalidKey, InvalidQuery) as error:
         raise _refused(ask, cls, words, error, wrong) from error
     return equal, rest, bounds
+
+
+def _check_bounds(ask: PageRequest, cls: Any, part: WantedType, place: int) -> None:
+    """Raises InvalidQuery for bounds of a masked part of a key, by which its values could be found out step by step."""
+    if ask.masking.masks_part(cls, place):
+        raise InvalidQuery("values of this part are masked, so that it is not searched by bounds", part=part.name)
 
 
 def _refused(ask: PageRequest, cls: Any, words: list[str], error: OnereadError, bound: str = "") -> InputRefused:
@@ -224,7 +231,7 @@ def _first(ask: PageRequest, row: Any, name: str) -> CellTexts:
         source = getattr(row, "source", None)
         return (*found, *_source(ask, row, source)) if isinstance(source, Ref) and name != "source" else found
     if found and not found[0].link:
-        return (ShownText(found[0].text, found[0].tone, link, found[0].at, whole=""), *found[1:])
+        return (ShownText(found[0].text, link=link, at=found[0].at), *found[1:])
     return (*found, ShownText("open", link=link))
 
 
@@ -246,7 +253,7 @@ def _form(ask: PageRequest, cls: Any, parts: list[WantedType], words: list[str])
         FormInput("key", each.name, ask.typed(filled[place]), getattr(each.type, "__name__", ""))
         for place, each in enumerate(parts)
     ]
-    if len(words) < len(parts):
+    if len(words) < len(parts) and not ask.masking.masks_part(cls, len(words)):
         following = parts[len(words)]
         inputs += [
             FormInput(bound, f"{following.name} {_BOUNDS[bound]}", ask.one(bound))

@@ -62,7 +62,7 @@ async def show_entity(ask: PageRequest, *, shows: bool = False) -> ConsolePage:
     words = ask.several("key")
     key = whole_key(cls, key_parts(ask.catalog, cls), words)
     own = replace(ask, masking=ask.masking.shown()) if shows else ask
-    title = own.label(cls, words)
+    title = ask.label(cls, words)  # browsers keep it
     about: CellTexts = (ShownText(cls.__name__, link=ask.link_of(cls)), ShownText(kind_of(cls), "dim"))
     if issubclass(cls, Model):
         (blocks, beside), most = await _entity(ask, own, cls, key, words)
@@ -90,7 +90,7 @@ async def _entity(
     checks = bool(ask.one("check"))
     blocks: list[PageBlock]
     try:
-        found = await ask.db.places(cls, *key, cursor=ask.one("cursor") or None, check=checks)
+        found = await ask.db.places(cls, *key, cursor=ask.place("cursor") or None, check=checks)
     except Corrupt as error:
         raw = _raw_row(own, cls, await _cells(ask, cls, key))
         return ([NoteBlock("bad", says(ask.error_text(error))), raw], []), ""
