@@ -51,9 +51,8 @@ class PersonalFields:
         return [*found, *(each for name in shared if self.is_personal(each := DeclaredValue(model, (name,))))]
 
     def key_of(self, model: type) -> list[DeclaredValue]:
-        """The personal parts of the key of a model."""
-        parts = [DeclaredValue(model, (name,)) for name in key_names(model)]
-        return [each for each in parts if self.is_personal(each)]
+        """The personal parts of the key of a model; of a part that refers, those of the key that it refers to."""
+        return [each for name in key_names(model) for each in self.origins(model, (name,))]
 
     def is_personal(self, value: DeclaredValue) -> bool:
         """Whether a value is personal, or holds one that is."""
@@ -102,7 +101,8 @@ class PersonalFields:
         if target is None:
             yield DeclaredValue(declared, route)
         elif not rest or rest == ["ref"]:
-            yield from (DeclaredValue(target, (name,)) for name in key_names(target))
+            for name in key_names(target):
+                yield from self._origins(target, (name,), only_refers)
             if copy is not None and not rest and not only_refers:
                 for name in copied_names(copy):
                     yield from self._origins(target, self._accesses.source_route(copy, name), only_refers=False)

@@ -166,6 +166,31 @@ def test_a_variants_own_fields_are_its_own():
     assert found == {"Being.name", "Human.job"}
 
 
+def test_a_key_that_refers_has_the_personal_parts_of_the_key_that_it_refers_to():
+    class Seat(Model[Ref[Person], int]):
+        logged = timedelta(days=7)
+        member: Key[Ref[Person]]
+        room: Key[int]
+
+    class Guest(Model[Ref[Seat], int]):
+        seat: Key[Ref[Seat]]
+        number: Key[int]
+
+    class GuestsByNumber(Index[Guest]):
+        number: int = by(Guest.number)
+
+    class SeatsByRoom(Index[Seat]):
+        room: int = by(Seat.room)
+
+    found = listed(Schema(Person, Seat, Guest, GuestsByNumber, SeatsByRoom))
+    assert found >= {
+        ("Person.email", "key of rows", "SeatsByRoom.source"),
+        ("Person.email", "key of rows", "GuestsByNumber.source"),
+        ("Person.email", "reference", "Guest.seat"),
+        ("Person.email", "log", "Seat"),
+    }
+
+
 def test_rows_of_no_other_declaration_have_a_personal_value(url):
     """Each row of a filled store that has the name in it is of a place that is listed for the name."""
     with connect(url, SCHEMA, workers=0) as db:
