@@ -10,6 +10,7 @@ import pytest
 
 from oneread.testing.processes import Violation
 from tests.simulation import (
+    erasing,
     jobs,
     mutations,
     row_cells,
@@ -156,6 +157,10 @@ WORLDS = {
     "jobs": World(jobs.Jobs, 30, 0.5, rules=jobs.BY_SEED, searched=400, deletes=(1000, 4), wrong=WRONG_JOBS),
     "jobs, of all rows": World(
         jobs.JobsOfAllRows, 30, 0.5, rules=jobs.BY_SEED_OF_ALL_ROWS, searched=400, wrong=WRONG_JOBS
+    ),
+    "erasures": World(erasing.world, 45, 0.5, rules=erasing.BY_SEED, searched=400, deletes=(1000, 6)),
+    "erasures, of all rows": World(
+        partial(erasing.world, span="rows"), 45, 0.5, rules=erasing.BY_SEED_OF_ALL_ROWS, searched=400
     ),
     "purge": World(row_purging.purging, 45, rules=row_purging.BY_SEED),
     "verifications, looked at twice": World(verified, 8, setting=small),

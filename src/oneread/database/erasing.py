@@ -123,6 +123,9 @@ class EntityErasure:
         places = personal_places(self._operations.schema)
         if any(each.kind == "key" and each.field.startswith(f"{cls.__name__}.") for each in places):
             yield KeptBytes("the key, which is personal, in the entity's row and in whatever refers to it")
+        for each in places:
+            if each.kind == "last values" and not each.place.startswith(f"{cls.__name__}."):
+                yield KeptBytes(f"{each.place} of entities that were deleted before, where others copy it")
         yield from [KeptBytes(str(each)) for each in plain_references(self._catalog, cls)]
         if self._operations.schema.jobs:
             yield KeptBytes("jobs that wait or are set aside: they have what the program gave them")
@@ -139,6 +142,7 @@ class EntityErasure:
         else:
             yield KeptBytes("keys of removed rows, until they are purged", at + timedelta(seconds=2 * grace))
         yield KeptBytes("overwritten and purged cells, until the servers compact their files")
+        yield KeptBytes("cells beside holders that were deleted, or referred to another one, before")
         for each in places:
             if each.table == "counts" and each.kind in ("unique value", "key of rows") and each.note != "as a digest":
                 yield KeptBytes(f"the value of {each.field} as the key of a row of {each.place}: declare it hashed")
@@ -153,6 +157,7 @@ class EntityErasure:
         noted = yield from self._remove_noted(state)
         children = yield from self._erase_children()
         yield from self._erase(self.root, self._model)
+        children += yield from self._erase_children()  # that came meanwhile; behind the commit none can
         yield from self._drain()
         if not self._operations.spans_rows:
             yield from self._rewrite(self.root, None)

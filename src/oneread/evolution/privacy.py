@@ -132,7 +132,9 @@ class _Places:
             for each in self._personal.origins(target, tuple(route.split("."))):
                 yield PersonalPlace(str(each), kind, f"{place}.{name}", "roots", note)
                 of = str(DeclaredValue(target, tuple(route.split("."))))
-                yield PersonalPlace(str(each), "last values", of, "roots", "of a deleted one; erasing leaves none")
+                yield PersonalPlace(
+                    str(each), "last values", of, "roots", "of a deleted one; erasing what lives leaves none"
+                )
 
     def of_views(self) -> Iterator[PersonalPlace]:
         for view in self._schema.views:

@@ -343,6 +343,14 @@ def test_the_receipt_says_what_was_done(db):
     assert timedelta(minutes=59) < until - receipt.begun <= timedelta(hours=1, minutes=1)
 
 
+def test_what_an_erasure_cannot_reach_is_named(db):
+    kept = [each.what for each in db.plan_erasure(Customer, 7).kept]
+    assert "Purchase.buyer.name of entities that were deleted before, where others copy it" in kept
+    assert not any(each.startswith("Customer.name") for each in kept)
+    beside = "cells beside holders that were deleted, or referred to another one, before"
+    assert (beside in kept) == (db.operations.parts.prices == "row" and db._driver.engine.capabilities.persistent)
+
+
 def test_again_does_nothing_more(db):
     first = db.erase(Customer, 7)
     again = db.erase(Customer, 7)
