@@ -107,6 +107,23 @@ def test_each_step_is_needed(folder, monkeypatch):
     assert before > times(folder) == 0
 
 
+def test_memory_of_pages_that_were_written_does_not_come_back(tmp_path, monkeypatch):
+    """LMDB makes new pages of the memory of older ones, as it is: few entries leave some of it between them."""
+
+    def left(folder):
+        with connect(f"lmdb://{folder}?durability=none", SCHEMA, workers=0) as db:
+            db.save_all([Person(number=number, name=f"kept {number}", text="kept") for number in range(100, 110)])
+            fill(db, 0, 10)
+            for number in range(10):
+                db.erase(Person, number)
+            db.scrub()
+        return times(folder)
+
+    assert left(tmp_path / "washed") == 0
+    monkeypatch.setattr(scrubbing.Scrubbing, "_wash", lambda _self, _transaction: None)
+    assert left(tmp_path / "not") > 0
+
+
 def test_readers_and_writers_continue(folder):
     with connect(f"lmdb://{folder}", SCHEMA, workers=0) as db:
         ended, wrong = threading.Event(), []

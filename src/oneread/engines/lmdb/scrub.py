@@ -83,9 +83,21 @@ class Scrubbing:
             follows = cursor.key() or None
         for key, _value in taken:
             transaction.delete(key, db=database)
+        self._wash(transaction)
         for key, value in taken:
             transaction.put(key, value, db=database)
         return follows, len(taken)
+
+    def _wash(self, transaction: lmdb.Transaction[bytes]) -> None:
+        """Overwrites the memory of pages that this process has written, which LMDB takes for new ones as it is.
+
+        Pages of zeros take it, and are taken out again, so that none of them is written (mdb.c: mdb_page_malloc,
+        mdb_page_loose).
+        """
+        self._put_zeros(0, transaction)
+        meta = self._environment.lmdb.open_db(_META, transaction, create=False)
+        for each in range(_PAGES):
+            transaction.delete(_ZEROS + each.to_bytes(8, "big"), db=meta)
 
     def _wait_for_readers(self, wait: float) -> None:
         """Waits until no reader sees a page that was freed by now."""
