@@ -58,7 +58,7 @@ def command(
 
     Whatever refers to it: copies become None or an empty value, holders with on_delete="delete" are erased with it, and
     so are the children of its entity group. A load of an older dump leaves it out from then on. It asks before, without
-    a terminal --yes is needed, and there is no way back. Interrupted, it is continued by the same command; exit code 1
+    a terminal --yes is needed, and there is no way back. Interrupted, it is continued by a worker; exit code 1
     while holders could not follow. What keeps bytes until when is shown last. --proof looks for texts in all rows, in
     the store's file and in those of --in, and ends with 1 where some are left.
 

@@ -13,7 +13,7 @@ import msgspec
 from oneread.errors import Corrupt
 from oneread.store.requests import Found
 from oneread.store.rows import UNDECODABLE, VALUE
-from oneread.transactions.system_rows import ERASURES
+from oneread.transactions.system_rows import ERASING, ERASURES
 
 ErasedState: TypeAlias = Literal["living", "deleted", "erased", "absent"]
 
@@ -91,6 +91,11 @@ _decode: Final = msgspec.msgpack.Decoder(Erasure).decode
 def erasure_key(root: bytes) -> bytes:
     """The key in `system` of the receipt of an entity's root row."""
     return ERASURES.start + root
+
+
+def erasing_key(root: bytes) -> bytes:
+    """The key in `system` of what says that the erasure of a root row is under way."""
+    return ERASING.start + root
 
 
 def encode_erasure(receipt: Erasure) -> bytes:

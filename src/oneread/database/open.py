@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from msgspec import structs
 
+from oneread.database.continued_erasures import erasure_chore
 from oneread.database.operations import Operations
 from oneread.database.store_parts import OpenedSchema, SpanningStore, StoreKind
 from oneread.derivations.schema_rows import fence, stored_schema
@@ -89,6 +90,7 @@ def opened(
     parts = kind.parts(catalog, schema, OpenedSchema(fitting.version, fence(stored), building), grace)
     operations = Operations(catalog, schema, parts, grace)
     operations.cursor_key = stored.cursor_key
+    operations.chores.add(erasure_chore(operations))
     return operations
 
 

@@ -27,6 +27,7 @@ from oneread.transactions.grace import LEAST_GRACE
 from oneread.transactions.holds import RecordedKeys
 from oneread.transactions.intents import SeenRow, read_root
 from oneread.transactions.job_rows import JOBS_DONE
+from oneread.transactions.system_rows import ERASING
 
 PAGE: Final = 200
 """Rows of one step."""
@@ -128,6 +129,7 @@ def purged_places(catalog: Catalog) -> Iterator[_Place]:
     yield "views", RowRange.under(outbox.HOLDS)
     yield "system", outbox.SET_ASIDE
     yield "system", JOBS_DONE
+    yield "system", ERASING
 
 
 def _removed(found: Sequence[Found], until: int) -> list[RowMutation]:

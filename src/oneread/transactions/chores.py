@@ -89,8 +89,16 @@ class ChoreRunner:
     """Does the chores of one open database, each in its turn; one that fails lets the others go first."""
 
     def __init__(self, system: SystemCommitter, chores: Sequence[Chore], leases: LeaseHolder) -> None:
-        self._chores = [(each, ChoreLease(system, leases, each.name)) for each in chores]
+        self._system = system
+        self._leases = leases
+        self._chores: list[tuple[Chore, ChoreLease]] = []
         self._turn = 0
+        for each in chores:
+            self.add(each)
+
+    def add(self, chore: Chore) -> None:
+        """Does this one, too."""
+        self._chores.append((chore, ChoreLease(self._system, self._leases, chore.name)))
 
     def step(self) -> Plan[bool]:
         """One step of each chore; whether there is more to do at once. A read and a swap for each that has more."""

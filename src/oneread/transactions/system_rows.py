@@ -52,10 +52,13 @@ CONSOLE_LOG: Final = RowRange(b"console:", b"console;")
 """What was done by consoles, newest first."""
 ERASURES: Final = RowRange(b"erasure:", b"erasure;")
 """The receipts of erasures, by the root rows of what was erased."""
+ERASING: Final = RowRange(b"erasing:", b"erasing;")
+"""Which erasures are under way, by the same: who does each, by a lease beside it."""
 RANGES: Final = (
     *(outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES, LOGS),
     *(JOBS, JOBS_ASIDE, JOBS_DONE),
     *(LAUNCHES, COUNTS_OF_LAUNCHES, DIFFERENCES, HEAT, AXES, RowRange.under(MOVE_LOG), REPORTS, CONSOLE_LOG, ERASURES),
+    ERASING,
 )
 """Where the other rows are."""
 

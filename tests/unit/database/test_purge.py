@@ -168,8 +168,11 @@ def chores_of(url):
 
 
 def test_workers_purge_stores_that_change_one_row_at_a_time():
-    assert chores_of("memory://?span=row") == (GRACE, ["tokens", "expired", "launches", "purge"])
-    assert chores_of("memory://?span=row&grace_s=1000") == (1000, ["tokens", "expired", "launches", "purge"])
+    assert chores_of("memory://?span=row") == (GRACE, ["tokens", "expired", "launches", "purge", "erasures"])
+    assert chores_of("memory://?span=row&grace_s=1000") == (
+        1000,
+        ["tokens", "expired", "launches", "purge", "erasures"],
+    )
     assert "purge" not in chores_of("memory://")[1]
 
 
@@ -178,7 +181,7 @@ def test_a_server_whose_operator_states_no_grace_is_not_purged():
     store = Store()
     plan = opened(SHOP, read_only=False, committer=RowSystem(), grace=None)
     silent = store.driver.run(plan, Trace())
-    assert [each.name for each, _lease in silent.chores._chores] == ["tokens", "expired", "launches"]
+    assert [each.name for each, _lease in silent.chores._chores] == ["tokens", "expired", "launches", "erasures"]
 
 
 def test_a_chore_purges_a_page_at_a_time_and_then_rests(shop, monkeypatch):
