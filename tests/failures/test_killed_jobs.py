@@ -8,6 +8,7 @@ import random
 import re
 import time
 from itertools import pairwise
+from uuid import uuid4
 
 from oneread import Index, Job, Key, Model, Schema, by, connect
 from tests.failures.stores import child, until
@@ -168,3 +169,12 @@ def check_one_at_a_time(runs):
 
 def test_on_lmdb(tmp_path):
     live_through_kills(f"lmdb://{tmp_path}/store?durability=none", tmp_path / "notes")
+
+
+def test_on_bigtable(emulator, monkeypatch, tmp_path):
+    monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", emulator.host)
+    live_through_kills(f"bigtable://test/i{uuid4().hex}?timeout=60", tmp_path / "notes")
+
+
+def test_on_hbase(hbase, tmp_path):
+    live_through_kills(f"hbase://{hbase.place}/default?prefix=k{uuid4().hex[:8]}_&timeout=15", tmp_path / "notes")
