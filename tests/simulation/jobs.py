@@ -13,19 +13,20 @@ from oneread.errors import Conflict
 from oneread.jobs.queue import JobQueue, JobReader
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.trace import Trace
-from oneread.store.requests import Read, Scan
+from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import VALUE
 from oneread.testing.schedules import ByChance
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DrainStep, PatchStep, SaveStep, Step
-from oneread.transactions.job_rows import JOBS, due_of, job_puts
+from oneread.transactions.job_rows import JOBS, due_of, is_waiting, job_puts
 from oneread.transactions.journal import Committed, Journal
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.moves import atomically
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.pipeline import Pipeline
 from tests.simulation.breaking import edit
-from tests.simulation.row_world import CALM, RecoverStep, work_of
+from tests.simulation.row_purging import Halting, never
+from tests.simulation.row_world import CALM, Harmless, RecoverStep, work_of
 
 SECONDS = 0.5
 """The length of a lease; a paused process sleeps for longer."""
@@ -345,3 +346,98 @@ BY_SEED_OF_ALL_ROWS = {
     leases_are_not_renewed: 7,
 }
 """The same where transactions span rows."""
+
+
+# Orders that no seed meets, in histories of one job that are written down request by request.
+
+
+def puts_a_job(asked):
+    return type(asked) is Mutate and asked.table == "system" and any(is_waiting(each.key) for each in asked.rows)
+
+
+class TwiceApplied:
+    """A commit with a job, which two programs apply: one has done so, and the put of the other one is still to come."""
+
+    def __init__(self):
+        self.simulation = Simulation(1, SCHEMA, span="row", deletes="remove", fates=Harmless())
+        self.simulation.prepare(SaveStep(Order(number=0)))
+        operations = self.simulation.operations
+        self.queue = operations.jobs.queue
+        changed = operations.patch(Order, (0,), {"text": "z"}, None, [Work(number=1)])
+        Halting(self.simulation, changed).until(puts_a_job)
+        self.simulation.now += 1_000_000
+        self._late = Halting(self.simulation, operations.committer.recovery.recover(patience=0.0))
+        self._late.until(puts_a_job)
+        Halting(self.simulation, operations.committer.recovery.recover(patience=0.0)).until(never)
+
+    def take(self, name, taken, halts=0):
+        """A worker looks for jobs, and halts behind so many requests, to add what it takes to a list."""
+
+        def look():
+            taken.extend((yield from reader_of(self.simulation, name).take(KINDS, 1, ())).jobs)
+
+        return self._halted(look(), halts)
+
+    def finish(self, taken, halts=0):
+        return self._halted(self.queue.finish(taken), halts)
+
+    def put_again(self):
+        self._late.answer()
+
+    def _halted(self, plan, halts):
+        process = Halting(self.simulation, plan)
+        for _ in range(halts):
+            if process.asked is not None:
+                process.go(process.answer())
+        return process
+
+
+def taken_while_it_ends(halts):
+    """How often a job is taken that is put again while its worker is so far in removing it."""
+    story, taken = TwiceApplied(), []
+    story.take("one", taken).until(never)
+    ending = story.finish(taken, halts)
+    story.put_again()
+    story.take("other", taken).until(never)
+    ending.until(never)
+    return len(taken)
+
+
+def taken_by_one_who_looked_before(halts):
+    """How often a job is taken that one worker does while the other one is so far in taking it."""
+    story, taken = TwiceApplied(), []
+    looking = story.take("other", taken, halts)
+    story.take("one", done := []).until(never)
+    if done:
+        story.finish(done).until(never)
+        story.put_again()
+    looking.until(never)
+    return len(taken) + len(done)
+
+
+def that_a_job_is_done_is_said_behind_it(patch):
+    note = "    yield from self._note_done([each.token for each in jobs])\n"
+    remove = "    yield from Together([until_answered(_removal(each)) for each in jobs])\n"
+    edit(patch, JobQueue, "_finish", (note, ""), (remove, remove + note))
+
+
+def that_a_job_is_done_is_asked_before_its_lease(patch):
+    asked = "    won = yield from Together("
+    early = "    early = yield from Read('system', [done_key(token_of(key)) for key, _row in found], 'dm')\n"
+    edit(
+        patch,
+        JobQueue,
+        "_take",
+        (asked, early + asked),
+        ("[row is not None for row in rows[len(keys) :]]", "[row is not None for row in early]"),
+    )
+
+
+BY_SCHEDULE = {
+    that_a_job_is_done_is_said_behind_it: ("it is put again while its worker removes it", taken_while_it_ends),
+    that_a_job_is_done_is_asked_before_its_lease: (
+        "it is done and put again while another worker takes it",
+        taken_by_one_who_looked_before,
+    ),
+}
+"""Each with the history that finds it, at one of its first requests."""

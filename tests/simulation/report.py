@@ -17,6 +17,7 @@ from functools import partial
 
 from oneread.testing.processes import Violation
 from tests.simulation import (
+    jobs,
     row_cells,
     row_child_totals_mutations,
     row_counter_fields_mutations,
@@ -47,6 +48,7 @@ BY_SCHEDULE = {
     "totals of groups": row_child_totals_mutations.BY_SWITCHES,
     "former groups": row_former_groups.BY_SCHEDULE,
     "building of feeds": test_row_building.BY_SCHEDULE,
+    "jobs": jobs.BY_SCHEDULE,
     "verifications": row_verifying.BY_SWITCHES,
 }
 """The rules that no short search finds by seeds, and the schedules that find them."""

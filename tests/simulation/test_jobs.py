@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.jobs import Jobs, JobsOfAllRows
+from tests.simulation.jobs import BY_SCHEDULE, Jobs, JobsOfAllRows
 
 
 @pytest.mark.parametrize("make", [Jobs, JobsOfAllRows])
@@ -12,3 +12,15 @@ def test_histories_are_of_every_sort(make):
     assert 1 in ended
     assert max(ended) > 1  # a worker died behind the work
     assert any(story.acknowledged for story in stories)
+
+
+MOST_REQUESTS = 20
+
+
+@pytest.mark.parametrize("rule", BY_SCHEDULE)
+def test_a_broken_order_is_found_by_its_history(rule, monkeypatch):
+    """A job that two programs put is taken once, wherever one of its workers halts."""
+    _words, history = BY_SCHEDULE[rule]
+    assert {history(halts) for halts in range(MOST_REQUESTS)} == {1}
+    rule(monkeypatch)
+    assert 2 in {history(halts) for halts in range(MOST_REQUESTS)}

@@ -53,7 +53,7 @@ class ErasureVerbs:
         a load of an older dump leaves it out; `save` of a new entity under the key is allowed, and ends that.
 
         Does all tasks of the store, and returns when everything has followed. A receipt is kept in the store. What was
-        interrupted is continued by the same call: each step may be done again.
+        interrupted is continued by a worker, or by the same call: each step may be done again.
 
         Costs the requests of a delete, of a commit for each child and of a task for the holders; three scans of what
         reports, launches and consoles have noted; five requests for the receipt. On a store that changes one row at a
