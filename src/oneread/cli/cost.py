@@ -83,6 +83,8 @@ def command(  # noqa: PLR0913 - each option is one question
         output.text(str(former))
     for line in costs.usual.lines():
         output.text(line)
+    if known.jobs:
+        output.text("a write with enqueue=[...] costs a request more for all of its jobs, and a row for each")
     for costly in known.costly:
         output.text(f"warning: {costly}")
 

@@ -11,13 +11,14 @@ from typing import Any, Final, TypeAlias, get_args
 import msgspec
 
 from oneread.costs import counter_costs
-from oneread.costs.bounds import Bound, Span
+from oneread.costs.bounds import Bound, BoundBuilder, Line, Span
 from oneread.costs.entity_costs import EntityCosts
 from oneread.costs.footprints import Verb, WriteCall, WriteFootprints
 from oneread.costs.journal_prices import JournalPrices
 from oneread.costs.numbers import seconds_text
 from oneread.costs.place_costs import PlaceCosts
 from oneread.costs.reads import Reads
+from oneread.costs.sizes import Size
 from oneread.costs.transaction_prices import TransactionPrices
 from oneread.costs.usual import NOTHING_COUNTED, UsualFanOuts
 from oneread.counters.rows import MOST_SHARDS, WindowSize
@@ -29,10 +30,12 @@ from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
 from oneread.models.model import Model, stored_name
 from oneread.models.registry import root_model
-from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
+from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT, JOB_BYTES, KEY_BYTES
 from oneread.store.rows import Table
 
 _PRICES: Final[dict[Span, type[TransactionPrices | JournalPrices]]] = {"rows": TransactionPrices, "row": JournalPrices}
+
+_JOB: Final = Size(JOB_BYTES + KEY_BYTES, 200)
 
 WRITTEN: Final[tuple[Verb, ...]] = ("save", "create", "get_or_create", "upsert", "patch", "delete")
 
@@ -257,6 +260,23 @@ class Costs:
         if _check_whole("children", children, least=0) > self.inline:
             raise UsageError("so many children are not deleted in one commit", children=children, inline=self.inline)
         return self._prices.delete_group(call, children, f"delete(children={children})")
+
+    def enqueuing(self, write: Bound, jobs: int = 1) -> Bound:
+        """A write with so many jobs, `enqueue=[...]`: a request more for all of them, and a row for each.
+
+        Arguments:
+            write: the bound of the write without jobs.
+            jobs: that it enqueues.
+        """
+        total = BoundBuilder()
+        total.add_bound(write)
+        number = _check_whole("jobs", jobs)
+        if self.span == "rows":
+            total.add("jobs", Line("write system jobs", "enqueue", number, _JOB, rounds=0))
+        else:  # they are in the root row until they are put behind the commit point
+            total.add("jobs", Line("write system jobs", "enqueue", number, _JOB.times(2)))
+        made = total.bound(write.verb, write.target)
+        return msgspec.structs.replace(made, unlimited=write.unlimited)
 
     def transact(self, writes: Sequence[Bound], *, reads: int = 0) -> Bound:
         """The commit of one attempt of `transact`, which is what its results say they cost.

@@ -14,9 +14,7 @@ from typing_extensions import dataclass_transform
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, LimitExceeded
 from oneread.models.declared import Declared
 from oneread.models.model import stored_name
-
-JOB_BYTES: Final = 100_000
-"""Bytes of the fields of one job at most."""
+from oneread.store.limits import JOB_BYTES
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))

@@ -19,6 +19,9 @@ MOST_NEWEST: Final = 100
 BODY_BYTES: Final = 1_000_000
 """Bytes of an entity's document, on every engine."""
 
+JOB_BYTES: Final = 100_000
+"""Bytes of the fields of one job, at most."""
+
 MOST_SPREAD: Final = 100
 """Ranges that the rows of a model or index are spread over, at most."""
 

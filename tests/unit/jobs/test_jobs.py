@@ -30,7 +30,7 @@ from oneread.errors import (
     StillReferenced,
     UsageError,
 )
-from oneread.jobs.declared import JOB_BYTES
+from oneread.store.limits import JOB_BYTES
 from oneread.testing.clock import Clock
 from tests.unit.database.faces import FACES
 
