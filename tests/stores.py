@@ -243,6 +243,7 @@ _LEFT_OUT = {
             test_colours_are_left_out_where_that_is_asked_for test_json_and_quiet_see_no_bar
         cli/test_copy.py test_a_killed_copy_is_resumed
         cli/test_jobs.py test_ctrl_c_ends_a_worker_of_jobs_in_order
+        cli/test_sweep.py test_a_worker_sweeps_as_often_as_it_is_asked_to
         cli/test_dump_and_load.py test_a_load_that_was_stopped_says_how_to_go_on
             test_what_is_written_is_for_its_owner_alone test_a_killed_load_loads_or_rejects_each_record_once
         cli/test_failures.py test_ctrl_c_is_code_130 test_ctrl_c_is_not_lost_in_a_finalizer

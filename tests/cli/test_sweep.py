@@ -1,6 +1,8 @@
 """`oneread sweep`."""
 
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from oneread import connect
 from oneread.database.expiry_sweep import Swept
 from oneread.database.survey import Survey
+from tests.failures.stores import until
 from tests.unit.database import expiring, test_log_sweep
 from tests.unit.database.expiring import Lock, Session, User, Who
 
@@ -43,6 +46,22 @@ def test_what_has_expired_is_deleted(oneread):
     assert oneread("verify").code == 0
     for wrong in (("--batch", "0"), ("--batch", "1001"), ("--limit", "0"), ("--limit", "many")):
         assert oneread("sweep", *wrong).code == 2
+
+
+def test_a_worker_sweeps_as_often_as_it_is_asked_to(url):
+    """Without the option the next sweep is half a minute behind the first one."""
+    with connect(url, expiring.SCHEMA, workers=0) as db:
+        end = datetime.now(UTC) + timedelta(seconds=4)
+        db.save_all([User(number=1), Session(token="a", who=Who.of(1), until=end)])
+        where = ("--schema", "tests.unit.database.expiring:SCHEMA", "--db", url)
+        command = [sys.executable, "-m", "oneread", "worker", *where, "--sweep", "0.3"]
+        worker = subprocess.Popen(command, stderr=subprocess.PIPE)
+        try:
+            assert worker.stderr.readline().startswith(b"worker ")
+            until(lambda: datetime.now(UTC) > end and "Session" not in db.survey().unswept, 20)
+        finally:
+            worker.terminate()
+            worker.communicate(timeout=30)
 
 
 def test_what_is_held_is_named(oneread, url):

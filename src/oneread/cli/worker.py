@@ -23,6 +23,7 @@ from oneread.cli.apps import handlers_of
 from oneread.cli.options import Invocation, refuse_nan, with_shared_options, writing
 from oneread.cli.output import Output, age_of, counted
 from oneread.database._sync.database import Database
+from oneread.database.expiry_sweep import PAUSE_SECONDS
 from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting
 from oneread.heat.hot_spots import HotSpots
 from oneread.jobs.running import AT_ONCE, JobRunner, JobsDone, JobWorker
@@ -44,6 +45,12 @@ AppOption = Annotated[
     ),
 ]
 AtOnceOption = Annotated[int, typer.Option(metavar="JOBS", min=1, max=1000, help="Jobs that run at a time.")]
+SweepOption = Annotated[
+    float,
+    typer.Option(
+        "--sweep", metavar="SECONDS", min=0.1, callback=refuse_nan, help="Between two sweeps of what has expired."
+    ),
+]
 OnceOption = Annotated[bool, typer.Option("--once", help="Stop when nothing is left to do.")]
 
 
@@ -72,6 +79,7 @@ def command(
     given: Invocation,
     *,
     seconds: ForOption = 0,
+    sweep: SweepOption = PAUSE_SECONDS,
     once: OnceOption = False,
     app: AppOption = "",
     at_once: AtOnceOption = AT_ONCE,
@@ -81,7 +89,7 @@ def command(
     Tasks update the copies of an entity that has more of them than one commit updates. Programs that have the store
     open run them too, unless they opened it with workers=0. Several workers share the tasks. A worker that is stopped
     ends its batch, waits some seconds for jobs that run, and leaves the rest to the others; what a killed one had begun
-    is taken over 10 seconds later.
+    is taken over 10 seconds later. With --sweep 1 what has expired stays for a second, and each second costs a look.
 
     Example: oneread worker --app shop.jobs:handlers --schema shop.models:shop --db lmdb:///var/lib/shop
     """
@@ -89,6 +97,7 @@ def command(
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     with _stopping() as stopped, writing(given.db, given.schema, workers=0 if once else 1) as database:
         database.operations.share_tasks()
+        database.operations.sweeper.pause = sweep
         output.note(f"worker {os.getpid()} runs the tasks of {given.db}; stop it with Ctrl-C")
         until = monotonic() + (seconds or math.inf)
         runner = JobRunner(database.operations.jobs, database.run, handlers_of(app, database), at_once) if app else None

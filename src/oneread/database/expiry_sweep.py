@@ -201,9 +201,9 @@ class BackgroundSweeper:
         self.name = name
         self._begin = begin
         self._clock = clock
-        self._pause = pause
+        self.pause = pause
         self._sweep: SweepSteps | None = None
-        self._next = clock() + first
+        self._last = clock() + first - pause
 
     def step(self) -> Plan[bool]:
         """Does one step, when it is time; whether there is more to do at once.
@@ -212,13 +212,13 @@ class BackgroundSweeper:
         views.
         """
         if self._sweep is None:
-            if self._clock() < self._next:
+            if self._clock() < self._last + self.pause:
                 return False
             self._sweep = self._begin()
         more = False if self._sweep is None else (yield from self._sweep.step())
         if not more:
             self._sweep = None
-            self._next = self._clock() + self._pause
+            self._last = self._clock()
         return more
 
 

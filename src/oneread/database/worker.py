@@ -51,7 +51,7 @@ class Worker(WokenThread):
         woken = True
         while not self._stopping.is_set():
             self._forget_wakes()
-            pause = RECOVERY_SECONDS
+            pause = min(RECOVERY_SECONDS, self._operations.sweeper.pause)
             try:
                 # Whom a commit wakes need not ask again what other programs left.
                 looks = not (woken and elapsed() - self._looked < RECOVERY_SECONDS) and self._look()

@@ -543,7 +543,7 @@ def test_a_worker_sweeps(url):
     """By the machine's clock."""
     with connect(url, SCHEMA, workers=1) as db:
         db.save_all([User(number=1), Session(token="a", who=Who.of(1), until=at(0))])
-        db.operations.sweeper._next = 0.0
+        db.operations.sweeper.pause = 0.0
         assert db._worker is not None
         db._worker.wake()
         ended = time.monotonic() + 30

@@ -174,7 +174,7 @@ class Refusing:
         self.steps = 0
         self.meter = None
         self.second = threading.Event()
-        self.outbox, self.chores, self.copies = self, Idle(), Idle()
+        self.outbox, self.chores, self.copies, self.sweeper = self, Idle(), Idle(), Idle()
         self.parts = SimpleNamespace(recoverer=self)
 
     def look(self) -> Plan[bool]:
