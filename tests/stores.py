@@ -26,6 +26,7 @@ ON_SERVERS = {
     "unit/console/test_pages.py",
     "unit/copying/test_copies_on_servers.py",
     "unit/counters/test_cache_first.py",
+    "unit/database/test_continued_erasures.py",
     "unit/database/test_costs_of_former_generations.py",
     "unit/database/test_edited_marks.py",
     "unit/database/test_edited_under_load.py",
