@@ -214,7 +214,8 @@ class ErasureSteps:
 
     def _remove_noted(self, state: EntityState) -> Plan[int]:
         """Removes what reports, launches and consoles have noted of it."""
-        wanted = [self._catalog.name_of(self.root).encode(), *_texts(state.entity)]
+        key = self._catalog.kind_of(self.root).parts_of(self.root)
+        wanted = [self._catalog.name_of(self.root).encode(), *_texts(key), *_texts(state.entity)]
         removed = 0
         for within in _NOTED:
             rest = within

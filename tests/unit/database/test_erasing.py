@@ -459,6 +459,18 @@ def test_what_was_noted_of_it_goes(db):
     assert kept == [b"differs:x\0b"]
 
 
+def test_what_was_noted_of_the_key_of_a_deleted_one_goes(new_url):
+    class Person(Model[str]):
+        email: Key[str]
+
+    with connect(new_url(), Schema(Person), workers=0) as db:
+        db.save(Person(email="ada@example.org"))
+        db.delete(Person, "ada@example.org")
+        row = RowMutation(b"console:1", {VALUE: Cell(b"patch of Person ada@example.org", 1)})
+        db.run(Mutate("system", [row]).__iter__())
+        assert db.erase(Person, "ada@example.org").noted == 1
+
+
 @pytest.mark.parametrize("step", range(12))
 def test_interrupted_anywhere_it_is_continued_by_the_same_call(db, step):
     """Dies at a request of the erasure; what a later call finds is finished by it."""
