@@ -153,9 +153,10 @@ class ThriftServer(JavaServer):
 class HbaseServer(JavaServer):
     """A standalone HBase: master, region server and ZooKeeper in one process, on ports of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] = NO_SETTINGS) -> None:
         super().__init__(folder / "hbase", "org.apache.hadoop.hbase.master.HMaster", ("start",), "512m")
         self._root = folder
+        self._others = settings
         self.choose_ports()
 
     def start(self) -> None:
@@ -206,15 +207,22 @@ class HbaseServer(JavaServer):
             "hbase.procedure.store.wal.use.hsync": "false",
             "hbase.thrift.info.port": "-1",
             **SMALL_STORES,
+            **self._others,
         }
+
+    @property
+    def data(self) -> Path:
+        """The folder of all of its files: of tables, of logs, and of both that it does not need any more."""
+        return self._root / "data"
 
 
 @contextmanager
-def hbase_server(folder: Path | None = None) -> Generator[HbaseServer]:
+def hbase_server(folder: Path | None = None, settings: Mapping[str, str] = NO_SETTINGS) -> Generator[HbaseServer]:
     """Start a standalone HBase and yield it; end it afterwards.
 
     Args:
         folder: where its data is, and stays; by default a folder that is deleted.
+        settings: what to set besides what tests need.
 
     Raises:
         FileNotFoundError: Java or the libraries are missing; the message says what installs them.
@@ -222,7 +230,7 @@ def hbase_server(folder: Path | None = None) -> Generator[HbaseServer]:
     """
     check_installed()
     with _kept(folder) if folder else processes.temporary_folder("hbase") as place:
-        server = HbaseServer(place)
+        server = HbaseServer(place, settings)
         try:
             server.start_anywhere()
             yield server
