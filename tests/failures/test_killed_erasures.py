@@ -2,7 +2,8 @@
 
 The story: an erasure dies between two of its requests, or before the answer to one. Its receipt is not done then, and
 a worker continues it, or `db.erase` of the same key. At the end nothing of the erased people is left in any row, nor in
-LMDB's file behind a scrub; those who were not erased have all that was theirs.
+LMDB's file behind a scrub; those who were not erased have all that was theirs. No holder is given to another person:
+on stores of one row its cells, and documents under them, keep what they had (docs/how-to/erase-a-person.md).
 """
 
 import random
@@ -64,9 +65,9 @@ while True:
         if act == 0:
             db.patch(Customer, number, name=f"{name_of(number)} {chance.random()}")
         elif act == 1:
-            db.save(Purchase(number=chance.randrange(1000, 2000), buyer=Buyer.of(number), total=1))
+            db.save(Purchase(number=1000 + PEOPLE * chance.randrange(100) + number, buyer=Buyer.of(number), total=1))
         elif act == 2:
-            db.save(Login(number=chance.randrange(100), of=Goes.of(number)))
+            db.save(Login(number=PEOPLE * chance.randrange(10) + number, of=Goes.of(number)))
         else:
             db.save(Photo(number=number, title=name_of(number)))
     except (Conflict, MissingReference, NotFound, OutcomeUnknown, Unavailable):
