@@ -214,8 +214,8 @@ class ErasureSteps:
 
     def _remove_noted(self, state: EntityState) -> Plan[int]:
         """Removes what reports, launches and consoles have noted of it."""
-        key = self._catalog.kind_of(self.root).parts_of(self.root)
-        wanted = [self._catalog.name_of(self.root).encode(), *_texts(key), *_texts(state.entity)]
+        parts = self._catalog.kind_of(self.root).parts_of(self.root)
+        wanted = [self._catalog.name_of(self.root).encode(), *_texts(parts), *_texts(state.entity)]
         removed = 0
         for within in _NOTED:
             rest = within
