@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hmac
 import os
 import struct
 from collections.abc import Iterable
@@ -17,14 +16,14 @@ from typing import Final
 
 import msgspec
 
+from oneread.encoding.siv import BLOCK_BYTES, TAG_BYTES, SivCipher
 from oneread.encoding.values import PUTTERS
 from oneread.errors import InvalidCursor
 from oneread.store.engine import Engine, HoldsCursorKey
 
 VERSION: Final = 2
 EQUALITY_BYTES: Final = 16
-TAG_BYTES: Final = 16
-PAD_BYTES: Final = 64
+PAD_BYTES: Final = BLOCK_BYTES
 """A cursor's length reveals the length of its row key in steps of this many bytes only."""
 LONGEST: Final = 4096
 """Characters. Row keys are below 1,000 bytes on every engine; longer text is refused unread."""
@@ -33,7 +32,6 @@ _HEAD: Final = struct.Struct(f">IIB{EQUALITY_BYTES}s")  # view, generation, back
 _SIGNED_VERSION: Final = 1  # of release 0.1.0: readable, and signed at most
 _PAD_BEGINS: Final = b"\x80"
 _framed: Final = PUTTERS[bytes]
-_COUNTER: Final = struct.Struct(">I")
 _VERSION_BYTE: Final = bytes((VERSION,))
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _EQUALITY: Final = blake2b(digest_size=EQUALITY_BYTES)  # to copy a hash takes a third of making one
@@ -62,21 +60,17 @@ class Cursor(msgspec.Struct, frozen=True):
 class CursorCipher:
     """Encrypts and authenticates cursors under one secret.
 
-    The construction is SIV (P. Rogaway and T. Shrimpton, EUROCRYPT 2006; RFC 5297), with keyed BLAKE2b (RFC 7693) in
-    place of both AES functions: the tag is a MAC of the whole plaintext and is the nonce of the key stream. Equal
-    cursors have equal texts, so a page's entity tag does not change, and two plaintexts never share a nonce.
+    Equal cursors have equal texts, so a page's entity tag does not change.
     """
 
     def __init__(self, secret: bytes) -> None:
-        self._mac = blake2b(key=_derived(secret, b"cursor mac"), digest_size=TAG_BYTES)
-        self._stream = blake2b(key=_derived(secret, b"cursor stream"), digest_size=PAD_BYTES)
+        self._siv = SivCipher(secret, (b"cursor mac", b"cursor stream"), _VERSION_BYTE)
 
     def encode(self, cursor: Cursor) -> str:
         """The cursor as URL-safe text without padding."""
         plain = _HEAD.pack(cursor.view, cursor.generation, cursor.backward, cursor.equality) + cursor.key + _PAD_BEGINS
         plain += bytes(-len(plain) % PAD_BYTES)
-        tag = self._tag(plain)
-        return _spelled(_VERSION_BYTE + tag + self._crypt(tag, plain))
+        return _spelled(_VERSION_BYTE + self._siv.encrypt(plain))
 
     def decode(self, text: object, *, view: int, generation: int, equality: bytes) -> Cursor:
         """The cursor that a client sent for a page of this view, generation and parameters, or InvalidCursor."""
@@ -91,28 +85,11 @@ class CursorCipher:
 
     def decrypt(self, text: object) -> Cursor:
         """The cursor that a client sent, whatever it is for, or InvalidCursor."""
-        raw = _raw(text)
-        tag, hidden = raw[1 : 1 + TAG_BYTES], raw[1 + TAG_BYTES :]
-        plain = self._crypt(tag, hidden)
-        if not hmac.compare_digest(tag, self._tag(plain)):
+        plain = self._siv.decrypt(_raw(text)[1:])
+        if plain is None:
             raise InvalidCursor(_TAMPERED)
         view, generation, backward, equality = _HEAD.unpack_from(plain)
         return Cursor(view, generation, bool(backward), equality, plain[_HEAD.size : plain.rindex(_PAD_BEGINS)])
-
-    def _tag(self, plain: bytes) -> bytes:
-        mac = self._mac.copy()
-        mac.update(_VERSION_BYTE + plain)
-        return mac.digest()
-
-    def _crypt(self, tag: bytes, text: bytes) -> bytes:
-        """The text combined with the key stream of a tag: encrypts a plaintext, decrypts what was encrypted."""
-        size = len(text)
-        blocks: list[bytes] = []
-        for number in range(size // PAD_BYTES):
-            block = self._stream.copy()
-            block.update(tag + _COUNTER.pack(number))
-            blocks.append(block.digest())
-        return (int.from_bytes(text, "big") ^ int.from_bytes(b"".join(blocks), "big")).to_bytes(size, "big")
 
 
 def equality_of(parts: Iterable[bytes]) -> bytes:
@@ -133,11 +110,6 @@ def cipher_of(engine: Engine, secret: bytes | None, adopted: bytes) -> CursorCip
 def own_cursor_key(engine: Engine) -> bytes:
     """The key that an engine keeps for its store, else one for this process."""
     return engine.cursor_key() if isinstance(engine, HoldsCursorKey) else os.urandom(32)
-
-
-def _derived(secret: bytes, use: bytes) -> bytes:
-    """A key of 64 bytes for one use; secrets of any length become keys of the same strength at most."""
-    return blake2b(secret, person=use).digest()
 
 
 def _spelled(raw: bytes) -> str:
