@@ -23,9 +23,11 @@ from oneread.derivations.erasing import is_erased
 from oneread.evolution.privacy import PersonalPlace, personal_places
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
+from oneread.plans.scans import fetch_data, scan_all
 from oneread.store.engine import Capabilities
 from oneread.store.keys import holder_part, kind_part
-from oneread.store.requests import Scan
+from oneread.store.requests import Found, Scan
+from oneread.store.rows import RowRange
 from oneread.transactions import outbox
 from oneread.transactions.system_rows import ERASURES
 from oneread.transactions.tasks import Draining, TaskStepResult
@@ -46,15 +48,7 @@ class EntityErasure(ErasureSteps):
         holders: Counter[str] = Counter()
         children = 0
         for within in (outbox.holders_of(self.root), outbox.holds_on(self.root)):
-            rest = within
-            while True:
-                found = yield from Scan("views", rest, PAGE)
-                keys = [holder_part(key[len(within.start) :]) for key, _row in found]
-                holders.update(self._name(key) for key in keys if not self._is_child(key))
-                children += len({key for key in keys if self._is_child(key)})
-                if len(found) < PAGE:
-                    break
-                rest = within.behind(found[-1][0])
+            children += yield from self._count(within, holders)
         cls = self._catalog.kind_of(self.root).cls if state.entity is None else type(state.entity)
         key = self._catalog.kind_of(self.root).parts_of(self.root)
         kept = tuple(self._kept(cls, (yield from Now())))
@@ -62,6 +56,19 @@ class EntityErasure(ErasureSteps):
             cls.__name__, key, _state_of(state), self._rows(state), dict(holders), children,
             tuple(self._counters(self.root)), kept,
         )  # fmt: skip
+
+    def _count(self, within: RowRange, holders: Counter[str]) -> Plan[int]:
+        """Counts what refers to it: others in `holders`, by their models; returns how many are children."""
+        children = 0
+
+        def take(found: list[Found]) -> None:
+            nonlocal children
+            keys = [holder_part(key[len(within.start) :]) for key, _row in found]
+            holders.update(self._name(key) for key in keys if not self._is_child(key))
+            children += len({key for key in keys if self._is_child(key)})
+
+        yield from scan_all("views", within, take, PAGE, fetch_data)
+        return children
 
     def _rows(self, state: EntityState) -> int:
         return len(PlaceDescriber(self._operations, self.root, state.entity).places(state.record))

@@ -22,8 +22,9 @@ from oneread.derivations.erasing import Erase, Rewrite, is_erased
 from oneread.errors import OutcomeUnknown
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
+from oneread.plans.scans import fetch_data, scan_all
 from oneread.store.keys import SELECTION_BYTES, holder_part
-from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
+from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Scan
 from oneread.store.rows import UNDECODABLE, VALUE, Cell, Row, RowMutation, RowRange, later
 from oneread.transactions import outbox
 from oneread.transactions.intents import root_row
@@ -91,14 +92,14 @@ class ErasureSteps:
 
     def _children(self) -> Plan[list[bytes]]:
         """The children of its entity group."""
-        within = outbox.holds_on(self.root)
-        rest, children = within, list[bytes]()
-        while True:
-            found = yield from Scan("views", rest, PAGE)
-            children += [key for each, _row in found if self._is_child(key := holder_part(each[len(within.start) :]))]
-            if len(found) < PAGE:
-                return children
-            rest = within.behind(found[-1][0])
+        within, children = outbox.holds_on(self.root), list[bytes]()
+
+        def take(found: list[Found]) -> None:
+            holders = [holder_part(key[len(within.start) :]) for key, _row in found]
+            children.extend(each for each in holders if self._is_child(each))
+
+        yield from scan_all("views", within, take, PAGE, fetch_data)
+        return children
 
     # What is done, by the call that begins it.
 
@@ -217,16 +218,15 @@ class ErasureSteps:
         parts = self._catalog.kind_of(self.root).parts_of(self.root)
         wanted = [self._catalog.name_of(self.root).encode(), *_texts(parts), *_texts(state.entity)]
         removed = 0
+
+        def remove(found: list[Found]) -> Plan[None]:
+            nonlocal removed
+            for key, row in found:
+                if any(text in key or text in cell.value for text in wanted for cell in row.values()):
+                    removed += yield from self._operations.committer.sweep("system", RowRange(key, key + b"\0"), 1)
+
         for within in _NOTED:
-            rest = within
-            while True:
-                found = yield from Scan("system", rest, PAGE)
-                for key, row in found:
-                    if any(text in key or text in cell.value for text in wanted for cell in row.values()):
-                        removed += yield from self._operations.committer.sweep("system", RowRange(key, key + b"\0"), 1)
-                if len(found) < PAGE:
-                    break
-                rest = within.behind(found[-1][0])
+            yield from scan_all("system", within, remove, PAGE, fetch_data)
         return removed
 
     def _rewrite(self, source: bytes, wanted: set[bytes] | None) -> Plan[None]:
@@ -235,9 +235,8 @@ class ErasureSteps:
         `wanted` are the selections of such holders; None for the entity itself, whose own holders were committed.
         """
         within = outbox.holders_of(source)
-        rest = within
-        while True:
-            found = yield from Scan("views", rest, PAGE)
+
+        def rewrite(found: list[Found]) -> Plan[None]:
             for key, _row in found:
                 selection = key[len(within.start) :][:SELECTION_BYTES]
                 if wanted is None or selection in wanted:
@@ -247,9 +246,8 @@ class ErasureSteps:
                     further = self._taken_through(holder, source)
                     if further:
                         yield from self._rewrite(holder, further)
-            if len(found) < PAGE:
-                return
-            rest = within.behind(found[-1][0])
+
+        yield from scan_all("views", within, rewrite, PAGE, fetch_data)
 
     def _taken_through(self, holder: bytes, source: bytes) -> set[bytes]:
         """The selections by which others take what a holder has copied from a source."""
