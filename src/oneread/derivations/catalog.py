@@ -19,7 +19,7 @@ from oneread.derivations.written_shares import WrittenShares
 from oneread.errors import SchemaMismatch
 from oneread.models.layout import Layouts
 from oneread.models.model import stored_name
-from oneread.models.older import NewerLayout, called_since
+from oneread.models.older import NewerLayout, newer_layouts
 from oneread.models.versions import StoredSchema
 from oneread.store.keys import kind_part
 from oneread.transactions.root import NO_ROOT, Root
@@ -69,9 +69,8 @@ class Catalog(CompiledSchema, frozen=True, eq=False):
             known = stored.layouts_of(stored_name(cls)) if stored_name(cls) in stored.layouts else ()
             numbers = [each.number for each in known]
             own = entity_type.layout.layout_id
-            for newer, called in called_since(known, numbers.index(own)) if own in numbers else ():
-                layouts = self.layouts[entity_type.kind.prefix]
-                layouts.add_newer(NewerLayout(newer, entity_type.layout, self.names, called))
+            for newer in newer_layouts(known, numbers.index(own)) if own in numbers else ():
+                self.layouts[entity_type.kind.prefix].add_newer(NewerLayout(newer, entity_type.layout, self.names))
 
     def refuse_older(self, stored: StoredSchema) -> None:
         """Raises SchemaMismatch when a newer program has given an entity class another layout than this one's."""

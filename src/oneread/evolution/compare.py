@@ -5,7 +5,7 @@ See "Schema history" of the decisions page and docs/explanation/schema-evolution
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -400,13 +400,3 @@ def renamed_route(route: str, names: Mapping[str, str]) -> str:
         return names[route]
     first, dot, rest = route.partition(".")
     return f"{names.get(first, first)}{dot}{rest}"
-
-
-def added_origins(older: Iterable[Origin], step: Mapping[str, Origin]) -> tuple[Origin, ...]:
-    """Where each declared field is in an older layout, found through the layout that followed it."""
-    known = {each.field: each for each in older}
-    return tuple(
-        Origin(path, known[origin.of].of, (*known[origin.of].was, *origin.was))
-        for path, origin in step.items()
-        if origin.of in known
-    )

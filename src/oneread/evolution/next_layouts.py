@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from oneread.errors import SchemaMismatch
-from oneread.evolution.compare import Comparison, What, added_origins
+from oneread.evolution.compare import Comparison, What
 from oneread.evolution.declare import DeclaredModel, DeclaredSchema
 from oneread.models.descriptions import Nested, same_type
-from oneread.models.versions import StoredLayout, StoredSchema
+from oneread.models.versions import StoredLayout, StoredSchema, origins_through
 
 _UNDECLARED: Final = (
     "stored rows hold this field as another type; declare retyped(...) until a backfill has rewritten them"
@@ -54,7 +54,7 @@ def layout_behind(layout: StoredLayout, step: Comparison, *, renew: bool, notify
     """An older layout after one more change of the schema."""
     return msgspec.structs.replace(
         layout,
-        origins=added_origins(layout.origins, step.origins),
+        origins=origins_through(layout.origins, step.origins.values()),
         renew=layout.renew or renew,
         notify_again=layout.notify_again or notify_again,
     )

@@ -14,7 +14,7 @@ from oneread.derivations.compiled_schema import FormerView, SchemaNumbers
 from oneread.evolution.compare import Comparison
 from oneread.evolution.declare import DeclaredModel, DeclaredSchema, DeclaredView
 from oneread.evolution.formers import former_name, keyspaces_of, steps_of_rules
-from oneread.models.versions import Origin, StoredLayout, StoredSchema, StoredView
+from oneread.models.versions import Origin, StoredLayout, StoredSchema, StoredView, origins_through
 
 
 def numbers_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> SchemaNumbers | None:
@@ -84,16 +84,10 @@ def _formers(views: Mapping[str, StoredView], declared: DeclaredSchema) -> tuple
 
 def _layouts_behind(known: Sequence[StoredLayout], own: int) -> tuple[StoredLayout, ...]:
     """The layouts before that at the place `own`, by the names that fields have in that one."""
-    called = {origin.field: origin.of for origin in known[own].origins} if own + 1 < len(known) else None
-    if called is None:
+    if own + 1 == len(known):
         return (*known[:own],)
-    return tuple(
-        msgspec.structs.replace(
-            each,
-            origins=tuple(Origin(called[one.field], one.of, one.was) for one in each.origins if one.field in called),
-        )
-        for each in known[:own]
-    )
+    back = [Origin(each.of, each.field) for each in known[own].origins]
+    return tuple(msgspec.structs.replace(each, origins=origins_through(each.origins, back)) for each in known[:own])
 
 
 def _called_otherwise(layout: StoredLayout) -> Iterator[str]:

@@ -8,7 +8,7 @@ way, and written with the elements that it does not know. Documents of the curre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -26,7 +26,7 @@ from oneread.models.prepare import prepare_type
 from oneread.models.references import Copy
 from oneread.models.shadow import FieldShape, Shapes, revive
 from oneread.models.types import Annotation, FieldType, Names, type_of
-from oneread.models.versions import Origin, StoredLayout, Type
+from oneread.models.versions import Origin, StoredLayout, Type, origins_through
 from oneread.models.wide import pack_wide, unpack_wide
 from oneread.store.rows import UNDECODABLE
 
@@ -219,12 +219,11 @@ class OlderLayout(Generic[E]):
 class NewerLayout(OlderLayout[E]):
     """The decoder of a newer layout, which has every field of the current one and others that are unknown here.
 
-    `called` is the path in it of each current one that has another there.
+    `stored` is one of `newer_layouts`.
     """
 
-    def __init__(self, stored: StoredLayout, current: Layout[E], names: Names, called: Mapping[str, str]) -> None:
-        same = tuple(Origin(path, called.get(path, path)) for path in _paths(current.fields))
-        super().__init__(msgspec.structs.replace(stored, origins=same, renew=False, notify_again=False), current, names)
+    def __init__(self, stored: StoredLayout, current: Layout[E], names: Names) -> None:
+        super().__init__(msgspec.structs.replace(stored, renew=False, notify_again=False), current, names)
         known = [self._stored_fields[self._origins[field.name].of].place for field in current.fields]
         self._known = known
         self._unknown = sorted({each.place for each in self._stored_fields.values()} - {*known})
@@ -251,15 +250,14 @@ class NewerLayout(OlderLayout[E]):
         return keep
 
 
-def called_since(layouts: Sequence[StoredLayout], own: int) -> Iterator[tuple[StoredLayout, dict[str, str]]]:
-    """The layouts behind that at the place `own`, each with what the paths of that one are called in it.
+def newer_layouts(layouts: Sequence[StoredLayout], own: int) -> Iterator[StoredLayout]:
+    """The layouts behind that at the place `own`, each with where the fields of that one are in it.
 
     `layouts` are those of one class, the newest last; an older one says where the fields of the newest are in it.
     """
-    newest = {origin.of: origin.field for origin in layouts[own].origins}
+    back = tuple(Origin(each.of, each.field) for each in layouts[own].origins)
     for layout in layouts[own + 1 :]:
-        here = {origin.field: origin.of for origin in layout.origins}
-        yield layout, {path: here.get(last, last) for path, last in newest.items()}
+        yield msgspec.structs.replace(layout, origins=origins_through(layout.origins, back) if layout.origins else back)
 
 
 def _refers(given: Type) -> bool:
@@ -292,13 +290,6 @@ def _found(_code: int, _data: memoryview) -> NoReturn:
 
 
 _find_extension: Final = msgspec.msgpack.Decoder(ext_hook=_found).decode
-
-
-def _paths(fields: Iterable[FieldShape]) -> Iterator[str]:
-    """The path of each field, and of each that a copy shows."""
-    for field in fields:
-        yield field.name
-        yield from (f"{field.name}.{each.name}" for each in field.fields if field.kind == "copy")
 
 
 class _TypeReader(NamedTuple):

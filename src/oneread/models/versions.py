@@ -7,6 +7,7 @@ docs/formats/rows.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final, Literal, TypeAlias
 
@@ -97,6 +98,14 @@ class Origin(msgspec.Struct, frozen=True):
     field: str
     of: str
     was: tuple[Type, ...] = ()
+
+
+def origins_through(layout: Iterable[Origin], step: Iterable[Origin]) -> tuple[Origin, ...]:
+    """Where fields are in a layout, by the names that a `step` has for those which the layout's origins know."""
+    known = {each.field: each for each in layout}
+    return tuple(
+        Origin(each.field, known[each.of].of, (*known[each.of].was, *each.was)) for each in step if each.of in known
+    )
 
 
 class StoredLayout(msgspec.Struct, frozen=True, omit_defaults=True):
