@@ -7,6 +7,7 @@ privacy` and for dumps without personal data. See docs/decisions/0161-consoles-m
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from typing import Any, Final
 
 from oneread.console.sealing import Seal
@@ -31,13 +32,13 @@ _NAMES: Final = frozenset(
 
 
 class Masking:
-    """What is masked of one store; `shows` masks nothing in texts, and seals what is in addresses all the same."""
+    """What is masked of one store."""
 
-    def __init__(self, schema: Schema, catalog: Catalog, seal: Seal, *, shows: bool = False) -> None:
+    def __init__(self, schema: Schema, catalog: Catalog, seal: Seal) -> None:
         self._schema = schema
         self._catalog = catalog
         self._seal = seal
-        self._shows = shows
+        self.shows = False
         self._personal = PersonalFields(catalog)
         self._accesses = Accesses(catalog.names)
         self._holding = frozenset(each.place.partition(".")[0] for each in personal_places(schema))
@@ -46,11 +47,13 @@ class Masking:
     @property
     def masks(self) -> bool:
         """Whether there is anything to mask."""
-        return bool(self._holding) and not self._shows
+        return bool(self._holding) and not self.shows
 
     def shown(self) -> Masking:
-        """The same for what may be read by someone."""
-        return Masking(self._schema, self._catalog, self._seal, shows=True)
+        """The same for what may be read by someone: masks nothing in texts, and seals what is in addresses."""
+        made = copy(self)
+        made.shows = True
+        return made
 
     def masks_any_of(self, cls: type) -> bool:
         """Whether rows of a model or view may have a personal value."""

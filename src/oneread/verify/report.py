@@ -274,19 +274,17 @@ class FaultReporter:
 
     def counter(self, key: bytes, reason: str) -> None:
         """Reports a row of a counter that cannot be read; nothing says what it was."""
-        name = f"a row of a counter, with the key {key.hex()}"
-        fault = Fault(
-            f"{name}: {reason}", "unreadable", "counter", name, "", "", _UNREADABLE, (), mendable=False, droppable=True,
-            table="counts", key=key,
-        )  # fmt: skip
-        self._report(Finding(fault))
+        self._unreadable("counts", key, "counter", "a row of a counter", reason)
 
     def job(self, key: bytes, reason: str) -> None:
         """Reports a row of a job that cannot be read: it is never run, and nothing says what it was."""
-        name = f"a job, with the key {key.hex()}"
+        self._unreadable("system", key, "job", "a job", reason)
+
+    def _unreadable(self, table: Table, key: bytes, of: str, what: str, reason: str) -> None:
+        name = f"{what}, with the key {key.hex()}"
         fault = Fault(
-            f"{name}: {reason}", "unreadable", "job", name, "", "", _UNREADABLE, (), mendable=False, droppable=True,
-            table="system", key=key,
+            f"{name}: {reason}", "unreadable", of, name, "", "", _UNREADABLE, (), mendable=False, droppable=True,
+            table=table, key=key,
         )  # fmt: skip
         self._report(Finding(fault))
 
