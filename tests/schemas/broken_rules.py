@@ -11,7 +11,7 @@ import pytest
 from oneread.costs.declared import Costs
 from oneread.derivations import changes
 from oneread.derivations.aggregates import AggregateView
-from oneread.derivations.emission_code import EmissionCode
+from oneread.derivations.operations import CompiledCondition, SkipExpired
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.feeds.marks import FeedPosition
 from oneread.store.keys import entity_part
@@ -61,13 +61,19 @@ def a_bound_of_a_save_lacks_a_request(patch):
 
 def a_number_is_folded_from_all_entities_of_its_group(patch):
     """Its condition is not asked."""
-    condition = EmissionCode.condition
-    patch.setattr(EmissionCode, "condition", lambda self, one: condition(self, one._replace(test=lambda _entity: True)))
+    register = CompiledCondition.register
+    patch.setattr(CompiledCondition, "register", lambda self, code: register(self._replace(test=lambda _e: True), code))
 
 
 def an_entity_stays_in_its_groups_when_its_time_is_over(patch):
     """A commit emits what has ended as well."""
-    patch.setattr(AggregateView, "_expiry_lines", lambda _self, _code: [])
+    program = AggregateView.program
+
+    def without_expiry(self):
+        found = program(self)
+        return found._replace(once=tuple(each for each in found.once if not isinstance(each, SkipExpired)))
+
+    patch.setattr(AggregateView, "program", without_expiry)
 
 
 def a_mark_moves_back(patch):

@@ -53,11 +53,43 @@ class HiddenRoute(NamedTuple):
         return ".".join((self.reference, *self.route))
 
 
+class ValuePath(NamedTuple):
+    """Where an entity has one value: in a field or a hidden copy, or behind further attributes of that."""
+
+    name: str
+    """Of the field, or of the hidden copy; empty for no value at all."""
+    steps: tuple[str, ...] = ()
+    """The attributes on the way; the value is None if anything before the last one is."""
+    is_hidden: bool = False
+
+    @property
+    def code(self) -> str:
+        """An expression over `e` (the entity) and `u` (its hidden copies by name).
+
+        Nested ones share a variable: the inner one is done before the outer one is bound.
+        """
+        if not self.name:
+            return "None"
+        code = f"u.get({self.name!r})" if self.is_hidden else f"e.{self.name}"
+        for step in self.steps:
+            code = f"(None if (t := {code}) is None else t.{step})"
+        return code
+
+    def behind(self, step: str) -> ValuePath:
+        """The value of an attribute of this one."""
+        return self._replace(steps=(*self.steps, step))
+
+    def __str__(self) -> str:
+        return ".".join((self.name, *self.steps))
+
+
+NO_VALUE: Final = ValuePath("")
+
+
 class Access(NamedTuple):
     """How to reach one value."""
 
-    code: str
-    """An expression over `e` (the entity) and `u` (its hidden copies by name); None if anything on the way is None."""
+    value: ValuePath
     type: Any
     """The declared type without None."""
     optional: bool
@@ -76,6 +108,11 @@ class Access(NamedTuple):
     """The copy at the end of the path, in whose place its reference is read."""
     rank: int = 0
     """How many aggregates are behind the value, one on the other; 0 for one that does not depend on any."""
+
+    @property
+    def code(self) -> str:
+        """The expression of the value; None if anything on the way is None."""
+        return self.value.code
 
 
 class GroupField(NamedTuple):
@@ -185,7 +222,7 @@ class Accesses:
         types = types_of(model, self.names)
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=model, field=name)
-        access = _typed(f"e.{name}", types[name])
+        access = _typed(ValuePath(name), types[name])
         default = defaults_of(model)[name]
         if is_rollup(default) and not is_counter(default):
             return access._replace(rank=1 + self._rank_of_group(GroupField.of(model, name, default)))
@@ -223,7 +260,7 @@ class Accesses:
         types = types_of(access.type, self.names)
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=access.type, field=name)
-        found = _typed(_guarded(access.code, name), types[name])
+        found = _typed(access.value.behind(name), types[name])
         return found._replace(optional=access.optional or found.optional, rank=access.rank)
 
     def _onwards(self, model: type, first: str, access: Access, rest: FieldRoute) -> Access:
@@ -238,7 +275,7 @@ class Accesses:
             return self._hidden(model, access, HiddenRoute(first, access.target, rest))
         source = self.source_route(copy, rest[0])
         far = self.of_route(access.target, source)  # a circle of copies shows here
-        shown = _typed(_guarded(access.code, rest[0]), types_of(copy, self.names)[rest[0]])
+        shown = _typed(access.value.behind(rest[0]), types_of(copy, self.names)[rest[0]])
         optional = access.optional or copy.missing_ok or copy.on_delete == "clear"
         if shown.target is not None:
             return self._hidden(model, access, HiddenRoute(first, access.target, (*source, *rest[1:])))
@@ -257,7 +294,7 @@ class Accesses:
         default = defaults_of(model)[hidden.reference]
         missing_ok = getattr(access.copy or default, "missing_ok", False)
         return Access(
-            f"u.get({hidden.name!r})",
+            ValuePath(hidden.name, is_hidden=True),
             far.type,
             access.optional or far.optional or missing_ok,
             far.target,
@@ -284,10 +321,10 @@ class Accesses:
         return (name,)
 
 
-def _typed(code: str, given: FieldType) -> Access:
+def _typed(value: ValuePath, given: FieldType) -> Access:
     """The access of a value of this type."""
     target, copy = reference_target(given) or (None, None)
-    return Access(code, given.present.bare, given.optional, target, copy)
+    return Access(value, given.present.bare, given.optional, target, copy)
 
 
 def _reference(access: Access) -> Access:
@@ -295,13 +332,5 @@ def _reference(access: Access) -> Access:
     assert access.target is not None
     kind: Any = Ref
     return access._replace(
-        code=_guarded(access.code, "ref"), type=kind[access.target], copy=None, stands_for=access.copy
+        value=access.value.behind("ref"), type=kind[access.target], copy=None, stands_for=access.copy
     )
-
-
-def _guarded(code: str, name: str) -> str:
-    """`code.name`, or None where `code` is None.
-
-    Nested ones share a variable: the inner one is done before the outer one is bound.
-    """
-    return f"(None if (t := {code}) is None else t.{name})"

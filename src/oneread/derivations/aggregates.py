@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 from oneread.derivations.access import Access, FieldRoute
 from oneread.derivations.derivation import (
@@ -24,12 +24,13 @@ from oneread.derivations.derivation import (
     key_values,
     owner_offset,
 )
-from oneread.derivations.emission_code import EmissionCode, NumberCondition, Shared
 from oneread.derivations.emitted_record import SUMS, view_token
 from oneread.derivations.expiry import own_expiry
 from oneread.derivations.extrema import EXTREMA, Extremum, Fold, check_newest, compile_least_or_greatest, compile_newest
 from oneread.derivations.indexes import check_type, compile_condition, compile_where
 from oneread.derivations.keyed import ViewKey
+from oneread.derivations.operations import CompiledCondition, ExpiresAt, Operation, SkipExpired, ViewProgram
+from oneread.derivations.row_operations import AddToGroup, MakeAmounts, PutExtreme, Slot
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.shown_rows import copy_shown
 from oneread.derivations.views import Aggregate, View
@@ -56,18 +57,6 @@ MEAN_DIGITS: Final = 28
 
 _MEAN = Context(prec=MEAN_DIGITS)
 _MEAN_TYPES: Final[dict[type, type]] = {int: Decimal, Decimal: Decimal, float: float, timedelta: timedelta}
-_MICROSECOND: Final = timedelta(microseconds=1)
-
-
-class Slot(NamedTuple):
-    """One number of a group's row: the expression of the amount that an entity contributes, None for nothing.
-
-    One for which the condition does not hold contributes nothing.
-    """
-
-    code: str
-    is_int: bool
-    condition: NumberCondition | None = None
 
 
 class Folded(NamedTuple):
@@ -120,7 +109,7 @@ class AggregateView:
         self._copies = {part.field: copy_shown(cls, part.field, accesses.names) for part in self.key.parts}
         self.referring = frozenset(field for field, copy in self._copies.items() if copy is not None)
         self._check_key()
-        self._slots: dict[tuple[str, str], Slot] = {("contributions", ""): Slot("1", is_int=True)}
+        self._slots: dict[tuple[str, str], Slot] = {("contributions", ""): Slot("one")}
         """By what they are and the signature of their condition."""
         self.folded: list[Folded] = []
         self.extrema: list[Extremum] = []
@@ -151,7 +140,7 @@ class AggregateView:
             raise InvalidDeclaration("an aggregate has no shown fields; declare an Index", view=self.cls, field=name)
         condition = self._condition(name, rule)
         if rule.field is None:
-            place = 0 if condition is None else self._slot("entities", Slot("1", is_int=True), condition)
+            place = 0 if condition is None else self._slot("entities", Slot("one"), condition)
             self.folded.append(Folded(name, _number(place)))
             return
         access = self._accesses.of_path(self.cls, name, rule.field, self.model)
@@ -167,20 +156,19 @@ class AggregateView:
         else:
             self._sum(name, rule, access, condition)
 
-    def _condition(self, name: str, rule: Rule) -> NumberCondition | None:
+    def _condition(self, name: str, rule: Rule) -> CompiledCondition | None:
         """Which entities of a group a number is folded from; None for all."""
         if rule.where is None:
             return None
-        test = compile_condition(self.cls, name, rule.where, self.model, self._accesses)
-        return NumberCondition(f"where {rule.where!r}", rule.where.canonical().hex(), test)
+        return compile_condition(self.cls, name, rule.where, self.model, self._accesses)
 
-    def _slot(self, name: str, slot: Slot, condition: NumberCondition | None) -> int:
+    def _slot(self, name: str, slot: Slot, condition: CompiledCondition | None) -> int:
         """The place of a number in the row; folds of one field and one condition share it."""
         place = (name, "" if condition is None else condition.signature)
         self._slots.setdefault(place, slot._replace(condition=condition))
         return list(self._slots).index(place)
 
-    def _sum(self, name: str, rule: Rule, access: Access, condition: NumberCondition | None) -> None:
+    def _sum(self, name: str, rule: Rule, access: Access, condition: CompiledCondition | None) -> None:
         kind = access.type
         if kind not in (int, float, Decimal, timedelta):
             raise InvalidDeclaration(
@@ -204,49 +192,17 @@ class AggregateView:
         self._probed += made.checks()
         self.extrema.append(made)
 
-    def write_emission(self, code: EmissionCode) -> None:
-        code.use(_SCOPE)
-        sums, refuse_long = code.contributions(self.tokens[0]), code.name("refuse_long", self._refuse_long)
-        shared = self._amounts(code)
-        before = [*self._expiry_lines(code), *shared.lines, f"amounts, recorded = {shared.variable}"]
-        each = [self.key.adds(sums, "found, recorded"), f"deltas.append(({self.prefix!r} + found, amounts, 1))"]
-        for extremum in self.extrema:
-            once, row = extremum.write(code, refuse_long, self.key.adds)
-            before += once
-            each += row
-        self.key.write(code, self._where, before, each)
-
-    def _expiry_lines(self, code: EmissionCode) -> list[str]:
-        """The statement that ends those of the view where an entity has left its groups."""
-        if self._expiry is None:
-            return []
-        since = self._accesses.of_route(self.model, self._expiry.path).code
-        return [f"if {code.name('until', self._expiry.until)}({since}) <= now: break"]
-
-    def _amounts(self, code: EmissionCode) -> Shared:
-        """The amounts, as numbers and as the record keeps them."""
-        slots = list(self._slots.values())
-        conditions = {slot.condition.signature: slot.condition for slot in slots if slot.condition is not None}
-        holds = {signature: code.condition(each) for signature, each in conditions.items()}
-        codes = [
-            slot.code
-            if slot.condition is None
-            else f"({slot.code} if {holds[slot.condition.signature].variable} else None)"
-            for slot in slots
-        ]
-        amounts = f"({', '.join(codes)},)"
-        recorded = [f"amounts[{at}]" if slot.is_int else f"text(amounts[{at}])" for at, slot in enumerate(slots)]
-        refuse = code.name("refuse", self._refuse)
-        shared = code.shared(
-            amounts,
-            lambda variable: [
-                "try:",
-                f"    amounts = {amounts}",
-                f"    {variable} = amounts, [{', '.join(recorded)}]",
-                f"except LimitExceeded as error: {refuse}(error)",
-            ],
-        )
-        return Shared(shared.variable, [line for each in (*holds.values(), shared) for line in each.lines])
+    def program(self) -> ViewProgram:
+        amounts = MakeAmounts(tuple(self._slots.values()), self._refuse)
+        extremes = [each.operation for each in self.extrema]
+        once: list[Operation] = [amounts, *extremes]
+        if self._expiry is not None:
+            since = self._accesses.of_route(self.model, self._expiry.path).value
+            once.insert(0, SkipExpired((ExpiresAt(self._expiry, since),)))
+        rows: list[Operation] = [AddToGroup(self.tokens[0], self.prefix, amounts)]
+        for each, extreme in zip(self.extrema, extremes, strict=True):
+            rows.append(PutExtreme(each.token, each.prefix, each.field, extreme, self._refuse_long))
+        return self.key.program(self._where, once, rows)
 
     def _refuse(self, error: LimitExceeded) -> NoReturn:
         raise InvalidValue(error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts) from error
@@ -318,7 +274,7 @@ class AggregateView:
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values = self.cls.__name__, key_values(self.key)
         numbers = tuple(
-            what if slot.condition is None else f"{what} {slot.condition.text}"
+            what if slot.condition is None else f"{what} where {slot.condition}"
             for (what, _condition), slot in self._slots.items()
         )
         groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width, numbers=numbers)
@@ -500,23 +456,17 @@ def _mean(place: int, values: int, divided: Callable[[Number, Number], Any]) -> 
 
 
 def _presence(access: Access) -> Slot:
-    return Slot(f"(None if {access.code} is None else 1)" if access.optional else "1", is_int=True)
+    return Slot("present", access.value) if access.optional else Slot("one")
 
 
 def _amount(access: Access) -> Slot:
+    of: Literal["whole", "microseconds", "exact"] = "exact"
     if access.type is int:
-        return Slot(access.code, is_int=True)
-    if access.type is timedelta:
-        return Slot(f"(None if (x := {access.code}) is None else x // microsecond)", is_int=True)
-    return Slot(f"(None if (x := {access.code}) is None else exact(x))", is_int=False)
+        of = "whole"
+    elif access.type is timedelta:
+        of = "microseconds"
+    return Slot(of, access.value)
 
-
-_SCOPE: Final[dict[str, Any]] = {
-    "exact": exact_number,
-    "text": digits_of,
-    "microsecond": _MICROSECOND,
-    "LimitExceeded": LimitExceeded,
-}
 
 _BACK: Final[dict[type, Callable[[Number], Any]]] = {
     int: lambda number: number,

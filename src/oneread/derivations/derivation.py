@@ -14,6 +14,7 @@ from oneread.derivations.access import Access, Accesses, FieldRoute
 from oneread.derivations.emission_code import EmissionCode, Emit
 from oneread.derivations.expiry import own_expiry
 from oneread.derivations.keyed import ViewKey
+from oneread.derivations.operations import ViewProgram
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import View
 from oneread.encoding.codec import Codec
@@ -164,8 +165,8 @@ class CompiledView(Protocol):
         """From the values of rows to rows as users see them; None if that takes more than the values."""
         ...
 
-    def write_emission(self, code: EmissionCode, /) -> None:
-        """Adds the statements that emit the view to those of the other views of its entities."""
+    def program(self) -> ViewProgram:
+        """What the view does with an entity, as operations."""
         ...
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
@@ -264,7 +265,7 @@ def emit_function(owner: type, views: Iterable[CompiledView]) -> Emit:
     """The function that emits what is of class `owner`, for these views of it."""
     code = EmissionCode(owner.__qualname__)
     for view in views:
-        view.write_emission(code)
+        view.program().add_to(code)
     return code.compiled()
 
 

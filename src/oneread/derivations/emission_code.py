@@ -1,4 +1,4 @@
-"""The function that emits an entity, while it is written: views add statements, and use what others have made.
+"""The function that emits an entity, while it is written: operations add statements, and use what others have made.
 
 One straight function for all views of a class makes each element of a key, each amount and each value once, as a local
 variable. See docs/decisions/0065-one-function-emits-all-views.md.
@@ -6,11 +6,22 @@ variable. See docs/decisions/0065-one-function-emits-all-views.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from oneread.derivations.emitted_record import Emission
+from oneread.derivations.buckets import STARTS, in_utc
+from oneread.derivations.emitted_record import Emission, short_hash
+from oneread.encoding import ordered
+from oneread.encoding.codec import Codec, KeyElement
 from oneread.encoding.codegen import function, indented
+from oneread.encoding.values import digest
+from oneread.errors import LimitExceeded
+from oneread.models.set_order import order_sets
+from oneread.store.keys import spread_part
+from oneread.store.limits import KEY_BYTES
+from oneread.transactions.deltas import digits_of, exact_number
 
 Emit: TypeAlias = Callable[
     [Any, Mapping[str, Any], tuple[Any, ...], bytes, Mapping[str, Sequence[bytes]], int], Emission
@@ -18,20 +29,28 @@ Emit: TypeAlias = Callable[
 """From an entity, its hidden copies by name, its key's parts, its key, what it refers to by field, and the clock."""
 
 
+SCOPE: Final[Mapping[str, object]] = {
+    "Emission": Emission,
+    "LimitExceeded": LimitExceeded,
+    "digest": digest,
+    "exact": exact_number,
+    "hashed": short_hash,
+    "in_order": order_sets,
+    "in_utc": in_utc,
+    "microsecond": timedelta(microseconds=1),
+    "spread_part": spread_part,
+    "text": digits_of,
+    "whole": ordered.encode,
+    **{f"start_{size}": start for size, start in STARTS.items()},
+}
+"""What the statements of operations call."""
+
+
 class Shared(NamedTuple):
     """A variable, and the statements that give it a value unless those of another view have."""
 
     variable: str
     lines: list[str]
-
-
-class NumberCondition(NamedTuple):
-    """The condition of a number of an aggregate; conditions of one signature hold for the same entities."""
-
-    text: str
-    """For people."""
-    signature: str
-    test: Callable[[Any], bool]
 
 
 class EmissionCode:
@@ -44,17 +63,15 @@ class EmissionCode:
     """
 
     def __init__(self, owner: str, encoded: Mapping[str, str] = {}) -> None:
+        self.encoded = encoded
         self._owner = owner
-        self._encoded = encoded
-        self._scope: dict[str, object] = {"Emission": Emission}
+        self._scope: dict[str, object] = {**SCOPE}
         self._names: dict[tuple[str, int], str] = {}
+        self._encoders: dict[tuple[KeyElement, ...], str] = {}
         self._tokens: dict[int, str] = {}
         self._shared: dict[str, str] = {}
         self._lines: list[str] = []
-
-    def use(self, scope: Mapping[str, object]) -> None:
-        """Gives the statements names that mean the same in those of every view, and that none of them assigns."""
-        self._scope.update(scope)
+        self._is_repeated = False
 
     def name(self, hint: str, value: object) -> str:
         """The name of a value: the hint and a number."""
@@ -64,9 +81,27 @@ class EmissionCode:
             self._scope[known] = value
         return known
 
+    def encoder(self, elements: tuple[KeyElement, ...]) -> str:
+        """The name of the function that encodes values of these elements."""
+        known = self._encoders.get(elements)
+        if known is None:
+            known = self._encoders[elements] = self.name("encode", Codec(elements, max_length=KEY_BYTES).encode)
+        return known
+
     def contributions(self, token: int) -> str:
-        """The list of the contributions of a token, to which statements add: `c0 += found, digest`."""
+        """The list of the contributions of a token, to which statements add."""
         return self._tokens.setdefault(token, f"c{len(self._tokens)}")
+
+    def adds(self, token: int, added: str) -> str:
+        """The statement of one row that adds to the contributions of a token."""
+        return f"{self.contributions(token)} {f'+= {added}' if self._is_repeated else f'= [{added}]'}"
+
+    @contextmanager
+    def rows(self, *, is_repeated: bool) -> Generator[None]:
+        """While the statements of a row are written: an entity may have several."""
+        self._is_repeated = is_repeated
+        yield
+        self._is_repeated = False
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -77,15 +112,6 @@ class EmissionCode:
         """The variable of what has this signature; `lines` assign it a value that is not None."""
         variable = self._shared.setdefault(signature, f"s{len(self._shared)}")
         return Shared(variable, [f"if {variable} is None:", *indented(lines(variable))])
-
-    def element(self, signature: str, code: str) -> Shared:
-        """The variable of an element of a key, which the expression `code` encodes."""
-        return self.shared(signature, lambda variable: [f"{variable} = {self._encoded.get(signature, code)}"])
-
-    def condition(self, condition: NumberCondition) -> Shared:
-        """The variable that says whether a condition holds for the entity."""
-        test = self.name("holds", condition.test)
-        return self.shared(f"where {condition.signature}", lambda variable: [f"{variable} = {test}(e)"])
 
     def add_view(self, view: type, lines: Sequence[str]) -> None:
         """Adds the statements of a view; a `break` ends them where the entity is not in it."""

@@ -47,7 +47,7 @@ class Emitters:
         code = EmissionCode(self._owner, self._encoded)
         for view, _needed in self._inputs:
             if skipped.isdisjoint(view.tokens):
-                view.write_emission(code)
+                view.program().add_to(code)
         for token in self._tokens - skipped:
             code.contributions(token)
         found = self._emitters[frozenset(skipped)] = code.compiled()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from oneread.derivations.access import Access
+from oneread.derivations.access import NO_VALUE, Access
 from oneread.derivations.copies import Reference, Source
 from oneread.errors import InvalidDeclaration, MissingReference
 from oneread.models.fields import GENERATED, defaults_of
@@ -79,7 +79,7 @@ def root_reference(cls: type[Model[Any]], kinds: Mapping[type, EntityKind]) -> d
     made = [name for name in (own.names[place] for place in own.root_places) if defaults.get(name) == GENERATED]
     if made:
         raise InvalidDeclaration("a child names its root, so this part is not generated", model=cls, fields=made)
-    access = Access("None", type(None), optional=False, target=root)
+    access = Access(NO_VALUE, type(None), optional=False, target=root)
     return {CHILD_OF: RootReference(CHILD_OF, kind, access, missing_ok=False, on_delete="refuse", child=own)}
 
 

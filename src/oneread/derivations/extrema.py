@@ -15,11 +15,11 @@ import msgspec
 
 from oneread.derivations.access import Access, FieldRoute
 from oneread.derivations.derivation import RowForm
-from oneread.derivations.emission_code import EmissionCode, NumberCondition
 from oneread.derivations.emitted_record import ROWS, SAID_BY_KEY, short_hash, view_token
+from oneread.derivations.operations import CompiledCondition
+from oneread.derivations.row_operations import MakeExtreme, PackedValue
 from oneread.derivations.rules import Rule
 from oneread.encoding.codec import Codec
-from oneread.encoding.codegen import indented
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue
 from oneread.models.layout import Layout
 from oneread.models.paths import path_of
@@ -28,17 +28,14 @@ from oneread.models.registry import element
 from oneread.models.set_order import has_one_form, order_sets
 from oneread.models.types import Names, type_of, unwrap
 from oneread.models.wide import pack_wide, unpack_wide
-from oneread.store.limits import MOST_NEWEST, NEWEST_BYTES, VALUES_BYTES
+from oneread.store.limits import MOST_NEWEST, NEWEST_BYTES
 from oneread.store.rows import UNDECODABLE, RowRange
 from oneread.transactions.first_rows import FirstRows
 
 EXTREMA: Final = ("least", "greatest", "newest_values")
 """The words of the folds that have a hidden index each."""
 
-Packed: TypeAlias = tuple[bytes, "bytes | int"]
-"""What a row holds, and what the record keeps of that."""
-
-PackValue: TypeAlias = Callable[[Any], Packed]
+PackValue: TypeAlias = Callable[[Any], PackedValue]
 
 _NO_INSTANT: Final = "newest_values(..., by=Membership.joined_at): expected the field of an instant"
 
@@ -57,7 +54,7 @@ class Fold(NamedTuple):
     """The paths that the key of the group depends on."""
     type: Any
     """Of the field, as declared."""
-    condition: NumberCondition | None = None
+    condition: CompiledCondition | None = None
     """Which entities have a row."""
 
 
@@ -73,15 +70,15 @@ class Extremum(NamedTuple):
     order: Access
     value: Access
     """What a row holds; of a least or greatest it is what orders."""
-    name: str
-    """The same for extrema that hold the same values in the same order: views of one entity share what is made."""
+    word: str
+    """Of the fold."""
     pack: PackValue
     decode: Callable[[bytes], Any]
     """From what a row holds to the value."""
     read: Callable[[Sequence[bytes]], Any]
     """From what the first rows of a group hold to the field; they are none for an empty group."""
     form: RowForm
-    condition: NumberCondition | None
+    condition: CompiledCondition | None
 
     @property
     def token(self) -> int:
@@ -104,38 +101,10 @@ class Extremum(NamedTuple):
         ordering = (self.field, self.order, encode)
         return [ordering] if self.order is self.value else [ordering, (self.field, self.value, self.pack)]
 
-    def write(
-        self, code: EmissionCode, refuse_long: str, adds: Callable[[str, str], str]
-    ) -> tuple[list[str], list[str]]:
-        """The statements before the groups of an entity, and those of each: the value's key, row and digest.
-
-        `adds` is that of the aggregate's key.
-        """
-        order, absent = "value", "value is None"
-        if self.order is not self.value:
-            order, absent = "at", f"value is None or (at := {self.order.code}) is None"
-        lines, signature = list[str](), self.name
-        if self.condition is not None:
-            holds = code.condition(self.condition)
-            lines, absent = holds.lines, f"not {holds.variable} or {absent}"
-            signature = f"{self.name} where {self.condition.signature}"
-        encode, pack = code.name("extreme", self.codec.encode), code.name("packed", self.pack)
-        shared = code.shared(
-            signature,
-            lambda variable: [
-                f"value = {self.value.code}",
-                f"{variable} = () if {absent} else ({encode}(({order},)), *{pack}(value))",
-            ],
-        )
-        rows = code.contributions(self.token)
-        row = [
-            f"element, doc, kept = {shared.variable}",
-            f"if len(found) + len(element) > {VALUES_BYTES}: {refuse_long}({self.field!r})",
-            "place = found + element",
-            adds(rows, "place, kept"),
-            f"shown[{self.prefix!r} + place + suffix] = doc",
-        ]
-        return [*lines, *shared.lines], [f"if {shared.variable}:", *indented(row)]
+    @property
+    def operation(self) -> MakeExtreme:
+        """What makes the row of an entity."""
+        return MakeExtreme(self.word, self.value.value, self.order.value, self.codec, self.pack, self.condition)
 
 
 def _read_wide(value: bytes, of: Any) -> Any:
@@ -147,8 +116,8 @@ def _read_wide(value: bytes, of: Any) -> Any:
 
 def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
     """Compiles `least(...)` or `greatest(...)` of the value that `access` reaches."""
-    word, path = fold.rule.fold, path_of(fold.rule.field)
-    codec = Codec((element(fold.field, access.type, fold.view, descending=word == "greatest"),))
+    path, is_greatest = path_of(fold.rule.field), fold.rule.fold == "greatest"
+    codec = Codec((element(fold.field, access.type, fold.view, descending=is_greatest),))
     decode_plain = msgspec.msgpack.Decoder(prepare_type(access.type)).decode
 
     def read(values: Sequence[bytes]) -> Any:
@@ -167,7 +136,7 @@ def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
         fold.place | {path.names}, frozenset(), "value", found="scan", paged="each", ends=(access.type, path),
     )  # fmt: skip
     return Extremum(
-        fold.field, fold.prefix, 1, codec, access, access, f"{access.code} {word}",
+        fold.field, fold.prefix, 1, codec, access, access, "greatest" if is_greatest else "least",
         _packed if has_one_form(access.type) else _packed_in_digits, decode, read, form, fold.condition,
     )  # fmt: skip
 
@@ -185,7 +154,7 @@ def compile_newest(fold: Fold, access: Access, by: Access, names: Names) -> Extr
     layout: Layout[Any] = Layout(holder, None, names=names)
     arrange = order_sets if type_of(access.type, names).holds_sets else None
 
-    def pack(value: Any) -> Packed:
+    def pack(value: Any) -> PackedValue:
         row = (value if arrange is None else arrange(value),)
         try:
             doc = _pack(row)
@@ -210,7 +179,7 @@ def compile_newest(fold: Fold, access: Access, by: Access, names: Names) -> Extr
         ends=(datetime, value_path), first=rule.most,
     )  # fmt: skip
     return Extremum(
-        fold.field, fold.prefix, rule.most, codec, by, access, f"{by.code} newest {access.code}", pack,
+        fold.field, fold.prefix, rule.most, codec, by, access, "newest", pack,
         decode, read, form, fold.condition,
     )  # fmt: skip
 
@@ -246,7 +215,7 @@ def _check_newest(fold: Fold, access: Access, by: Access, names: Names) -> None:
         )  # fmt: skip
 
 
-def _packed(value: object) -> Packed:
+def _packed(value: object) -> PackedValue:
     """A value as a row of a hidden index holds it, of which the record keeps nothing: the row's key says it."""
     try:
         return _pack(value), SAID_BY_KEY
@@ -254,7 +223,7 @@ def _packed(value: object) -> Packed:
         return pack_wide(value), SAID_BY_KEY
 
 
-def _packed_in_digits(value: object) -> Packed:
+def _packed_in_digits(value: object) -> PackedValue:
     """`_packed` for types whose equal values have one key but several forms, as 1.0 and 1.00, or 0.0 and -0.0.
 
     The key says the form that most values have. Of others the record keeps a digest.

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from oneread.derivations.access import Access, Accesses
+from oneread.derivations.access import Access, Accesses, ValuePath
 from oneread.derivations.derivation import (
     CompiledView,
     Compiling,
@@ -21,23 +21,37 @@ from oneread.derivations.derivation import (
     key_values,
     owner_offset,
 )
-from oneread.derivations.emission_code import EmissionCode
-from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash, view_token
+from oneread.derivations.emitted_record import ROWS, UNIQUE, view_token
 from oneread.derivations.expiry import own_expiry, row_expiries
-from oneread.derivations.keyed import KEY_SCOPE, KeyRule, ViewKey
+from oneread.derivations.keyed import KeyRule, ViewKey
+from oneread.derivations.operations import (
+    CompiledCondition,
+    ExpiresAt,
+    FirstExpiry,
+    Operation,
+    SkipExpired,
+    ViewProgram,
+)
+from oneread.derivations.row_operations import (
+    OwnKey,
+    PutClaim,
+    PutRow,
+    ShownCopy,
+    ShownItem,
+    ShownReference,
+    ShownValue,
+)
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.shown_rows import ShownRows, copy_shown
 from oneread.derivations.views import Index, View
-from oneread.encoding.codegen import indented
 from oneread.errors import InvalidDeclaration, InvalidKey
 from oneread.errors import shown as text_of
-from oneread.models.expiry import EXPIRY_BYTES, NEVER, is_living_row
+from oneread.models.expiry import is_living_row
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
-from oneread.models.set_order import order_sets
 from oneread.models.types import Names, field_types, type_of, types_of, unwrap
 from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
@@ -81,11 +95,11 @@ class IndexView(ShownRows):
             raise InvalidDeclaration("a unique value is the entity's own, never copied or rolled up", view=cls)
         rows, claims = view_token(ROWS, prefix), view_token(UNIQUE, prefix)
         self.tokens: tuple[int, ...] = (rows, claims) if self.unique else (rows,)
-        self._row = _row_code(self, self._source, accesses)
+        self._shows = _row_items(self, self._source, accesses)
         self._where = compile_where(cls, self._source, accesses)
         own = own_expiry(cls)
         expiries = self._expiries or (() if own is None else (own,))
-        self._since = [(rule, accesses.of_route(self._source, rule.path).code) for rule in expiries]
+        self._ends = tuple(ExpiresAt(rule, accesses.of_route(self._source, rule.path).value) for rule in expiries)
 
     def _with_bucket(self, rule: Rule) -> Rule:
         """A rule that takes a time bucket of groups, as one of that size: any instant finds its bucket."""
@@ -95,37 +109,23 @@ class IndexView(ShownRows):
             return rule
         return msgspec.structs.replace(rule, size=group.size)
 
-    def write_emission(self, code: EmissionCode) -> None:
-        code.use({**KEY_SCOPE, "in_order": order_sets, "hashed": short_hash})
-        rows = code.contributions(self.tokens[0])
-        before = self._expiry_lines(code)
-        each = [
-            f"row = {self._row}",
-            f"try: doc = {code.name('pack', self.pack_row)}(row)",
-            f"except OverflowError: doc = {code.name('wide', self._wide)}(row)",
-            *([f"doc += until.to_bytes({EXPIRY_BYTES}, 'big')"] if self._expiries else []),
-            "place = found + suffix",
-        ]
-        if self.groups is not None:
-            refuse = code.name("refuse", self._refuse_long)
-            most = VALUES_BYTES + KEY_BYTES + self.key.spread_bytes
-            each.append(f"if len(place) > {most}: {refuse}(len(place))")
-        each += [self.key.adds(rows, "found, hashed(doc)"), f"shown[{self.prefix!r} + place] = doc"]
-        if self.unique:
-            claimed = code.contributions(self.tokens[1])
-            present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)
-            each += [
-                f"if {present}:",
-                *indented([f"{claimed}.append(found)", f"claims.append({self.prefix!r} + found)"]),
-            ]
-        self.key.write(code, self._where, before, each)
-
-    def _expiry_lines(self, code: EmissionCode) -> list[str]:
-        """The statements that end those of the view where the entity's row has expired."""
-        ends = [f"{code.name('until', rule.until)}({since})" for rule, since in self._since]
+    def program(self) -> ViewProgram:
+        ends = self._ends
         if self._expiries:
-            return [f"until = min({', '.join(ends)}, {NEVER})", "if until <= now: break"]
-        return [f"if {end} <= now: break" for end in ends]
+            once: list[Operation] = [FirstExpiry(ends)]
+        else:
+            once = [SkipExpired(ends)] if ends else []
+        most = None if self.groups is None else VALUES_BYTES + KEY_BYTES + self.key.spread_bytes
+        rows: list[Operation] = [
+            PutRow(
+                self.tokens[0], self.prefix, self._shows, self.pack_row, self._pack_wide, bool(self._expiries), most,
+                self._refuse_long,
+            )
+        ]  # fmt: skip
+        if self.unique:
+            claimed = tuple(part.access.value for part in self.key.parts)
+            rows.append(PutClaim(self.tokens[1], self.prefix, claimed))
+        return self.key.program(self._where, once, rows)
 
     def _refuse_long(self, length: int) -> NoReturn:
         raise InvalidKey(
@@ -135,7 +135,7 @@ class IndexView(ShownRows):
             limit=VALUES_BYTES + KEY_BYTES,
         )
 
-    def _wide(self, row: tuple[Any, ...]) -> bytes:
+    def _pack_wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
@@ -193,22 +193,22 @@ def index_options(view: type[Index[Any]]) -> Description:
     return (*unique, ("spread", str(view.spread))) if view.spread > 1 else unique
 
 
-def _row_code(index: IndexView, source: type, accesses: Accesses) -> str:
-    """The expression of a row's value, in the order of the class's fields."""
+def _row_items(index: IndexView, source: type, accesses: Accesses) -> tuple[ShownItem, ...]:
+    """What a row shows, in the order of the class's fields."""
     cls = index.cls
-    codes = ["(k,)"]
+    shows: list[ShownItem] = [OwnKey()]
     types = field_types(cls, accesses.names)
     parts = {part.field: part for part in index.key.parts}
     for name, rule in rules_of(cls).items():
         part = parts.get(name)
         if part is not None:
             check_type(cls, name, types[name], part.access, optional=rule.none is not None)
-            codes.append(_key_code(part, copy_shown(cls, name, accesses.names)))
+            shows.append(_key_item(part, copy_shown(cls, name, accesses.names)))
         else:
             access = accesses.of_path(cls, name, rule.field, source)
-            code = _shown_code(cls, name, rule, access, types[name], accesses)
-            codes.append(code if name not in index.referring else _referring_code(access.code, access, access.copy))
-    return f"({', '.join(codes)},)"
+            item = _shown_item(cls, name, rule, access, types[name], accesses)
+            shows.append(_referring(access.value, access, access.copy) if name in index.referring else item)
+    return tuple(shows)
 
 
 def _check_groups(cls: type[Index[Any]], groups: CompiledView, key: ViewKey) -> None:
@@ -225,26 +225,20 @@ def _check_groups(cls: type[Index[Any]], groups: CompiledView, key: ViewKey) -> 
         )  # fmt: skip
 
 
-def _key_code(part: KeyRule, copy: type[Copy[Any]] | None) -> str:
+def _key_item(part: KeyRule, copy: type[Copy[Any]] | None) -> ShownItem:
     """A key rule's value as the row shows it; a copy only refers, else its fields would have to follow their source."""
-    value = "m" if part.access.many else part.access.code
-    if copy is not None:
-        return _referring_code(value, part.access, copy)
-    if part.rule.size is None:
-        return value
-    return f"(None if (v := {value}) is None else start_{part.rule.size}(in_utc(v)))"
+    value = None if part.access.many else part.access.value
+    return ShownValue(value, bucket=part.rule.size) if copy is None else _referring(value, part.access, copy)
 
 
-def _referring_code(value: str, access: Access, copy: type[Copy[Any]] | None) -> str:
+def _referring(value: ValuePath | None, access: Access, copy: type[Copy[Any]] | None) -> ShownReference:
     """A copy that only refers."""
-    ref = "v" if access.copy is None else "v.ref"
-    empty = "None, " * (0 if copy is None else len(copied_names(copy)))
-    return f"(None if (v := {value}) is None else ({ref}, False, {empty}))"
+    return ShownReference(value, access.copy is not None, 0 if copy is None else len(copied_names(copy)))
 
 
-def _shown_code(
+def _shown_item(
     cls: type[View[Any]], name: str, rule: Rule, access: Access, annotation: object, accesses: Accesses
-) -> str:
+) -> ShownItem:
     if rule.kind != "shown":
         raise InvalidDeclaration("an index has key rules and shown(...) fields only", view=cls, field=name)
     if access.stands_for is not None:
@@ -255,12 +249,9 @@ def _shown_code(
         )  # fmt: skip
     check_type(cls, name, annotation, access, optional=access.optional)
     if access.copy is None:
-        holds_sets = type_of(annotation, accesses.names).holds_sets
-        return f"in_order({access.code})" if holds_sets else access.code
+        return ShownValue(access.value, holds_sets=type_of(annotation, accesses.names).holds_sets)
     copied = types_of(access.copy, accesses.names)
-    several = {field: f"in_order(c.{field})" for field in copied_names(access.copy) if copied[field].holds_sets}
-    fields = ", ".join(several.get(field, f"c.{field}") for field in ("ref", "deleted", *copied_names(access.copy)))
-    return f"(None if (c := {access.code}) is None else ({fields}))"
+    return ShownCopy(access.value, tuple((field, copied[field].holds_sets) for field in copied_names(access.copy)))
 
 
 def check_type(cls: type[View[Any]], name: str, annotation: object, access: Access, *, optional: bool) -> None:
@@ -278,14 +269,14 @@ def check_type(cls: type[View[Any]], name: str, annotation: object, access: Acce
         raise InvalidDeclaration("this value may be None: declare it as `| None`", view=cls, field=name)
 
 
-def compile_where(cls: type[View[Any]], model: type, accesses: Accesses) -> Callable[[Any], bool] | None:
+def compile_where(cls: type[View[Any]], model: type, accesses: Accesses) -> CompiledCondition | None:
     """Compiles the `where` of a view; None without one."""
     return None if cls.where is None else compile_condition(cls, "where", cls.where, model, accesses)
 
 
 def compile_condition(
     cls: type[View[Any]], field: str, given: object, model: type, accesses: Accesses
-) -> Callable[[Any], bool]:
+) -> CompiledCondition:
     """Compiles the condition of a view, which `field` has: `where`, or a number of an aggregate."""
     if not isinstance(given, Expression):
         raise InvalidDeclaration(
@@ -297,4 +288,4 @@ def compile_condition(
                 "a condition sees an entity and the fields of its copies; let a copy show this field",
                 view=cls, field=field, path=str(path),
             )  # fmt: skip
-    return compiled_condition(given)
+    return CompiledCondition(given, compiled_condition(given))

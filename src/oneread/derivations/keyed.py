@@ -6,74 +6,46 @@ What emits a view is generated, one statement a rule. See "Semantics" of the dec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from types import NoneType, UnionType
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, Union, get_args, get_origin
 
-from oneread.derivations.access import Access, Accesses
-from oneread.derivations.emission_code import EmissionCode
-from oneread.derivations.rules import BucketSize, Rule
+from oneread.derivations.access import Access, Accesses, ValuePath
+from oneread.derivations.buckets import STARTS, in_utc
+from oneread.derivations.emission_code import SCOPE
+from oneread.derivations.operations import (
+    CompiledCondition,
+    Element,
+    FindPlace,
+    KeyBytes,
+    Operation,
+    SkipUnless,
+    TakeEach,
+    TakeSpread,
+    TakeValue,
+    ViewProgram,
+)
+from oneread.derivations.rules import Rule
 from oneread.derivations.views import Index
-from oneread.encoding import ordered
 from oneread.encoding.codec import Codec, KeyElement
-from oneread.encoding.codegen import function, indented
+from oneread.encoding.codegen import function
 from oneread.encoding.parts import WRONG_TYPE
 from oneread.encoding.values import digest, put_value
-from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
+from oneread.errors import InvalidDeclaration, InvalidKey
 from oneread.models.references import Ref
 from oneread.models.registry import EntityKind, element, elements_behind, key_behind, reference_target
 from oneread.models.shadow import Fitting, fitting
 from oneread.models.types import Names, type_of
-from oneread.store.keys import SPREAD_BYTES, VIEW_BYTES, spread_part
+from oneread.store.keys import SPREAD_BYTES, VIEW_BYTES
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 
 KeyValues: TypeAlias = tuple[Any, ...]
 """Of the elements of a key."""
 
 
-def in_utc(at: datetime) -> datetime:
-    """An instant in UTC. Raises InvalidValue where that has no year from 1 to 9999."""
-    try:
-        return at.astimezone(UTC)
-    except OverflowError as error:
-        raise InvalidValue("expected an instant in the years 1 to 9999 of UTC", value=at) from error
-
-
-def month_start(at: datetime) -> datetime:
-    return at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-
-
-def _week_start(at: datetime) -> datetime:
-    return at.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=at.weekday())
-
-
-STARTS: Final[dict[BucketSize, Callable[[datetime], datetime]]] = {
-    "minute": lambda at: at.replace(second=0, microsecond=0),
-    "hour": lambda at: at.replace(minute=0, second=0, microsecond=0),
-    "day": lambda at: at.replace(hour=0, minute=0, second=0, microsecond=0),
-    "week": _week_start,
-    "month": month_start,
-    "year": lambda at: month_start(at).replace(month=1),
-}
-"""The start of the bucket that an instant in UTC belongs to."""
-
-KEY_SCOPE: Final[Mapping[str, object]] = {
-    "digest": digest,
-    "whole": ordered.encode,
-    "in_utc": in_utc,
-    **{f"start_{size}": start for size, start in STARTS.items()},
-}
-"""What the code of key rules calls."""
-
-
-def signature(code: str, rule: Rule) -> str:
-    """Identifies the bytes of a part: parts with one signature have the same bytes."""
-    return f"{code} {rule.descending:d} {rule.none} {rule.hashed:d} {rule.size}"
-
-
 def reference_signature(name: str) -> str:
     """The signature of a reference's key in ascending order: these bytes are also in the key of its root row."""
-    return signature(f"e.{name}", Rule("key"))
+    return Element(ValuePath(name), Rule("key"), (), "reference").signature
 
 
 class KeyRule(NamedTuple):
@@ -92,56 +64,26 @@ class KeyRule(NamedTuple):
     def width(self) -> int:
         return len(self.elements)
 
-    def write(self, place: int, code: EmissionCode) -> tuple[str, list[str]]:
-        """The expression of this part's bytes, and the statements before it; they end where it keeps an entity out.
+    @property
+    def element(self) -> Element:
+        """What the part is made of."""
+        of: Literal["value", "reference", "copy"] = "value"
+        if self.kind is not None:
+            of = "reference" if self.access.copy is None else "copy"
+        return Element(self.access.value, self.rule, self.elements, of)
 
-        `m` in the expression is the element of each(...).
-        """
-        code.use(KEY_SCOPE)
-        encode = code.name("encode", Codec(self.elements, max_length=KEY_BYTES).encode)
-        return self._element(place, encode) if self.access.many else self._value(place, encode, code)
-
-    def _value(self, place: int, encode: str, code: EmissionCode) -> tuple[str, list[str]]:
-        value = f"v{place}"
-        absent = [f"if {value} is None: break"] if self.rule.none is None else []
-        made = code.element(signature(self.access.code, self.rule), f"{encode}({self._elements_code(value)})")
-        return made.variable, [f"{value} = {self.access.code}", *absent, *made.lines]
-
-    def _element(self, place: int, encode: str) -> tuple[str, list[str]]:
-        # Two instants of one bucket are one element, so buckets are computed before duplicates go.
-        value = f"v{place}"
-        element = "m" if self.rule.size is None else self._value_code("m")
-        found = f"{encode}({self._elements_code('m')})"
-        lines = [
-            f"{value} = {self.access.code}",
-            f"if {value} is None: break",
-            f"several = list(dict.fromkeys([{element} for m in {value} if m is not None]))",
-            "if not several: break",
-        ]
-        if self.access.unordered:
-            lines.append(f"several.sort(key=lambda m: {found})")
-        return found, lines
-
-    def _value_code(self, value: str) -> str:
-        """The expression of what a plain value becomes in the key; `value` is not None."""
-        if self.rule.hashed:
-            return f"digest(whole(({value},)))"
-        return value if self.rule.size is None else f"start_{self.rule.size}(in_utc({value}))"
-
-    def _elements_code(self, value: str) -> str:
-        """The expression of the tuple of this part's elements."""
-        if self.kind is None:
-            code = f"({self._value_code(value)},)"
-            return code if self.rule.none is None else f"((None,) if {value} is None else {code})"
-        key = f"{value}.ref.key" if self.access.copy is not None else f"{value}.key"
-        return key if self.rule.none is None else f"((None,) * {self.width} if {value} is None else {key})"
+    def operation(self, place: int) -> KeyBytes:
+        """The operation that makes the part; it is the one at this place of the key."""
+        if self.access.many:
+            return TakeEach(place, self.element, self.access.unordered)
+        return TakeValue(place, self.element)
 
     def check(self) -> Callable[[Any], object]:
         """The function that raises for a value that this part cannot hold."""
         encode = Codec(self.elements, max_length=KEY_BYTES).encode
-        code = f"encode({self._elements_code('v')})"
+        code = f"encode({self.element.values_code('v')})"
         lines = [f"return {f'[{code} for v in v]' if self.access.many else code}"]
-        return function("check", "v", lines, {**KEY_SCOPE, "encode": encode}, self.field)
+        return function("check", "v", lines, {**SCOPE, "encode": encode}, self.field)
 
     def take_values(self, rest: list[Any]) -> KeyValues:
         """Removes this part's argument from the front of `rest` and returns the values of its elements.
@@ -232,37 +174,27 @@ class ViewKey:
                 found.append((*found[-1], each.type))
         return tuple(found)
 
-    def write(
-        self, code: EmissionCode, where: Callable[[Any], bool] | None, before: Sequence[str], each: Sequence[str]
-    ) -> None:
-        """Adds what emits a view to the code of its entities, around the view's own statements.
+    def program(
+        self,
+        where: CompiledCondition | None,
+        once: Sequence[Operation],
+        rows: Sequence[Operation],
+    ) -> ViewProgram:
+        """The program of the view: its key's operations around the view's own.
 
-        Those `before` run once if the entity is in the view (`where`; None for all), those of `each` for each row with
+        Those of `once` run if the entity is in the view (`where`; None for all), those of `rows` for each row, with
         `found`, what is between the prefix and the owner's key: the bytes of the key's values, behind the spread byte
         where there is one; and `m`, the element of each(...).
         """
-        lines = [] if where is None else [f"if not {code.name('where', where)}(e): break"]
-        parts: list[str] = []
-        for place, part in enumerate(self.parts):
-            found, made = part.write(place, code)
-            parts.append(found)
-            lines += made
-        if self.spread > 1:
-            code.use({"spread_part": spread_part})
-            lines.append(f"spread = spread_part(suffix, {self.spread})")
-            parts.insert(0, "spread")
-        rows = [f"found = {' + '.join(parts) or repr(b'')}"]
-        if len(self.parts) > 1:
-            most = VALUES_BYTES + self.spread_bytes
-            rows.append(f"if len(found) > {most}: {code.name('refuse', self._refuse_long)}(found)")
-        rows += each
-        if self._has_elements:
-            rows = ["for m in several:", *indented(rows)]
-        code.add_view(self.view, [*lines, *before, *rows])
-
-    def adds(self, contributions: str, added: str) -> str:
-        """The statement that adds to the contributions of a token for each row; without each(...) there is one row."""
-        return f"{contributions} += {added}" if self._has_elements else f"{contributions} = [{added}]"
+        parts = [part.operation(place) for place, part in enumerate(self.parts)]
+        spread = [TakeSpread(self.spread)] if self.spread > 1 else []
+        most = VALUES_BYTES + self.spread_bytes if len(self.parts) > 1 else None
+        return ViewProgram(
+            self.view,
+            (*([] if where is None else [SkipUnless(where)]), *parts, *spread, *once),
+            (FindPlace((*spread, *parts), most, self._refuse_long), *rows),
+            is_repeated=self._has_elements,
+        )
 
     def _refuse_long(self, values: bytes) -> NoReturn:
         raise InvalidKey(

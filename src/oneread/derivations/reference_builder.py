@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from oneread.derivations.access import Access, Accesses, HiddenRoute
+from oneread.derivations.access import NO_VALUE, Access, Accesses, HiddenRoute
 from oneread.derivations.copies import (
     CopiedValues,
     Getter,
@@ -150,7 +150,7 @@ class ReferenceBuilder:
 
     def _announce_delete(self, reference: Reference) -> None:
         """Makes the source notify a holder that takes no value of it when it is deleted."""
-        self._announce(reference, "", Access("None", type(None), optional=True))
+        self._announce(reference, "", Access(NO_VALUE, type(None), optional=True))
 
     def _announce(self, reference: Reference, route: str, access: Access) -> None:
         """Makes the source notify its holders when the value at this route changes."""

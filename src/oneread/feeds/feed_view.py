@@ -17,9 +17,9 @@ from oneread.derivations.derivation import (
     key_values,
     owner_offset,
 )
-from oneread.derivations.emission_code import EmissionCode
 from oneread.derivations.expiry import model_expiry, row_expiries
 from oneread.derivations.keyed import KeyRule, ViewKey
+from oneread.derivations.operations import ViewProgram
 from oneread.derivations.rules import rules_of
 from oneread.derivations.shown_rows import ShownRows
 from oneread.derivations.views import Feed, View
@@ -87,7 +87,7 @@ class FeedView(ShownRows):
         only_refer = keyed if self.groups is None else rules_of(cls)
         super().__init__(cls, only_refer, compiling, has_expiries=has_expiries)
 
-    def write_emission(self, code: EmissionCode, /) -> None:  # noqa: ARG002 - part of the contract
+    def program(self) -> ViewProgram:
         raise AssertionError("no entity emits the rows of a feed")
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:

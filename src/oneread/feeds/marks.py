@@ -14,8 +14,9 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
+from oneread.derivations.buckets import in_utc
 from oneread.derivations.changes import Patch
-from oneread.derivations.keyed import ViewKey, in_utc
+from oneread.derivations.keyed import ViewKey
 from oneread.derivations.views import Feed
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidQuery
 from oneread.feeds.entries import Entries

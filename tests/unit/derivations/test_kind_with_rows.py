@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from oneread import Copy, Index, Key, Model, Ref, Schema, ascending, by, connect, within
 from oneread.costs.declared import of as costs_of
 from oneread.derivations.derivation import VIEW_KINDS, Keyspace, RowForm, ViewKind, key_paths, key_values, owner_offset
-from oneread.derivations.emitted_record import ROWS, short_hash, view_token
+from oneread.derivations.emitted_record import ROWS, view_token
 from oneread.derivations.keyed import ViewKey
+from oneread.derivations.operations import Statements
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.encoding.codec import Codec, KeyElement
@@ -75,16 +76,18 @@ class LongestView:
         self.tokens = (view_token(ROWS, self.prefix),)
         self.access = compiling.accesses.of_path(cls, self.field, self.path, self.model)
 
-    def write_emission(self, code):
-        rows, encode = code.contributions(self.tokens[0]), code.name("length", self.length.encode)
-        code.use({"hashed": short_hash})
-        before = [f"length = {encode}((len({self.access.code}),))"]
-        each = [
+    def program(self):
+        return self.key.program(None, [Statements(self._statements)], [Statements(self._row_statements)])
+
+    def _statements(self, code):
+        return [f"length = {code.name('length', self.length.encode)}((len({self.access.code}),))"]
+
+    def _row_statements(self, code):
+        return [
             "place = found + length",
-            f"{rows} += place, hashed(b'')",
+            code.adds(self.tokens[0], "place, hashed(b'')"),
             f"shown[{self.prefix!r} + place + suffix] = b''",
         ]
-        self.key.write(code, None, before, each)
 
     def keyspaces(self, kind):
         offset = owner_offset(self.key, self.length)

@@ -17,6 +17,7 @@ from oneread.derivations.derivation import (
 )
 from oneread.derivations.emitted_record import SUMS, view_token
 from oneread.derivations.keyed import ViewKey
+from oneread.derivations.operations import Statements
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration, NotReady
@@ -65,11 +66,13 @@ class BitmapView:
         access = compiling.accesses.of_path(cls, self._field, self._path, self.model)
         self._bit = f"bit = {access.code} % {BITS}"
 
-    def write_emission(self, code):
+    def program(self):
+        once = Statements(lambda _code: [self._bit, f"amounts = (1, *(int(n == bit) for n in range({BITS})))"])
+        return self.key.program(None, [once], [Statements(self._row_statements)])
+
+    def _row_statements(self, code):
         sums = code.contributions(self.tokens[0])
-        before = [self._bit, f"amounts = (1, *(int(n == bit) for n in range({BITS})))"]
-        each = [f"{sums} += found, list(amounts)", f"deltas.append(({self.prefix!r} + found, amounts, 1))"]
-        self.key.write(code, None, before, each)
+        return [f"{sums} += found, list(amounts)", f"deltas.append(({self.prefix!r} + found, amounts, 1))"]
 
     def _row(self, values, amounts):
         fields = dict(zip([part.field for part in self.key.parts], values, strict=True))

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from oneread import Index, Key, Model, Ref, Schema, ascending, by, connect
 from oneread.costs.declared import of as costs_of
 from oneread.derivations.derivation import VIEW_KINDS, Keyspace, RowForm, ViewKind, key_paths, key_values, owner_offset
-from oneread.derivations.emitted_record import ROWS, SUMS, UNIQUE, short_hash, view_token
+from oneread.derivations.emitted_record import ROWS, SUMS, UNIQUE, view_token
 from oneread.derivations.keyed import ViewKey
+from oneread.derivations.operations import Statements
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.encoding.codec import Codec, KeyElement
@@ -96,19 +97,20 @@ class PeakView(ToyView):
         self.tokens = (view_token(SUMS, self.prefix), view_token(ROWS, self.hidden))
         self.value = compiling.accesses.of_path(cls, self.field, self.path, self.model).code
 
-    def write_emission(self, code):
+    def program(self):
+        once = Statements(lambda _code: [f"value = {self.value} // {self.cls.unit}"])
+        return self.key.program(None, [once], [Statements(self._row_statements)])
+
+    def _row_statements(self, code):
         sums, peaks = map(code.contributions, self.tokens)
         encode, text = code.name("element", self.codec.encode), code.name("text", lambda value: str(value).encode())
-        code.use({"hashed": short_hash})
-        before = [f"value = {self.value} // {self.cls.unit}"]
-        each = [
+        return [
             f"{sums} += found, [1]",
             f"deltas.append(({self.prefix!r} + found, (1,), 1))",
             f"place, doc = found + {encode}((value,)), {text}(value)",
             f"{peaks} += place, hashed(doc)",
             f"shown[{self.hidden!r} + place + suffix] = doc",
         ]
-        self.key.write(code, None, before, each)
 
     def keyspaces(self, kind):
         name, values = self.cls.__name__, key_values(self.key)
@@ -148,10 +150,12 @@ class OwnerView(ToyView):
         self.kind = compiling.kinds[self.model]
         self.tokens = (view_token(UNIQUE, self.prefix),)
 
-    def write_emission(self, code):
+    def program(self):
+        return self.key.program(None, [], [Statements(self._row_statements)])
+
+    def _row_statements(self, code):
         claimed = code.contributions(self.tokens[0])
-        each = [f"{claimed}.append(found)", f"claims.append({self.prefix!r} + found)"]
-        self.key.write(code, None, [], each)
+        return [f"{claimed}.append(found)", f"claims.append({self.prefix!r} + found)"]
 
     def keyspaces(self, kind):
         return (Keyspace(self.prefix, "counts", self.cls.__name__, kind, key_values(self.key)),)
