@@ -144,6 +144,16 @@ def test_a_call_is_explained(bare, url, verb, stored):
     assert found["bound"]["requests"] >= 1
 
 
+@pytest.mark.parametrize("stored", [False, True], ids=["without a store", "of a store"])
+def test_a_program_is_explained(bare, url, stored):
+    options = ["--db", url] if stored else []
+    ran = bare("explain", "--program", "Note", "--schema", SCHEMA, *options)
+    assert ran.code == 0, ran
+    assert "NotesOfAuthor\n  SKIP_NONE author" in ran.out
+    found = bare("explain", "--program", "Note", "--schema", SCHEMA, "--json").document(dict[str, Any])
+    assert found["views"]["NotesOfAuthor"][0] == "SKIP_NONE author"
+
+
 def test_counters_are_explained(bare):
     ran = bare("explain", "counter_add", "votes:42", "--once", "--schema", SCHEMA)
     assert ran.code == 0, ran
@@ -163,6 +173,11 @@ def test_counters_are_explained(bare):
         ("get", MODEL),
         ("patch", MODEL, "--field", "nothing"),
         ("patch", MODEL, "--field", "number"),
+        (),
+        ("get",),
+        ("get", MODEL, "1", "--program", MODEL),
+        ("--program", "NotesOfAuthor"),
+        ("--program", "Nothing"),
     ],
 )
 def test_a_call_that_cannot_be_is_wrong_use(bare, wrong):

@@ -27,6 +27,7 @@ from oneread.costs.declared import Explanation
 from oneread.database.explaining import Explainer
 from oneread.database.patches import check_fields
 from oneread.database.typed_keys import WantedType, key_parts, values, whole_key
+from oneread.derivations.program_text import ExplainedProgram
 from oneread.errors import UsageError
 
 COUNTER_VERBS: Final = ("counter_add", "counter_read")
@@ -55,13 +56,23 @@ NameArgument = Annotated[
 ]
 
 
+ProgramOption = Annotated[
+    str,
+    typer.Option(
+        "--program", metavar="MODEL", help="Instead of a call: what each write of an entity does in the views.",
+        autocompletion=complete_names,
+    ),
+]  # fmt: skip
+
+
 @with_shared_options
 def command(  # noqa: PLR0913 - each option narrows one call
     given: Invocation,
-    verb: VerbArgument,
-    name: NameArgument,
+    verb: VerbArgument = "",
+    name: NameArgument = "",
     key: KeyArgument = [],  # noqa: B006 - typer makes a list of its own
     *,
+    program: ProgramOption = "",
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Rows of a page.")] = None,
     fields: FieldOption = [],  # noqa: B006 - typer makes a list of its own
     carriers: Annotated[int | None, typer.Option("--carriers", min=0, help="Entities that hold a copy.")] = None,
@@ -72,17 +83,20 @@ def command(  # noqa: PLR0913 - each option narrows one call
 ) -> None:
     """Shows what a call would ask of the store: requests, keys, ranges, and the most that it costs. Nothing is read.
 
-    Without --db the keys are those of a new store.
+    Without --db the keys are those of a new store. With --program MODEL it shows what each write of an entity does in
+    the views, operation by operation.
 
     Example: oneread explain page PurchasesOfBuyer 12347 --limit 10 --schema shop.models:shop --times
     """
-    if verb not in VERBS:
-        raise UsageError("unknown verb", verb=verb, known=VERBS)
+    _check_call(verb, name, program)
     output, known = given.output, given.schema
     with reading(given.db, known) if given.db else connect("memory://", known, workers=0) as database:
         measured = load_numbers(output, numbers, times=times, span=database.explain.costs.span)
         explain = database.explain if measured is None else database.explain.by(measured)
-        if verb in COUNTER_VERBS:
+        found: Explanation | ExplainedProgram
+        if program:
+            found = explain.program(*find_declared(known, [program]))
+        elif verb in COUNTER_VERBS:
             found = _explain_counter(explain, verb, name, key, once=once)
         else:
             (cls,) = find_declared(known, [name])
@@ -96,6 +110,18 @@ def command(  # noqa: PLR0913 - each option narrows one call
     output.document(found)
     for line in str(found).splitlines():
         output.text(line)
+
+
+def _check_call(verb: str, name: str, program: str) -> None:
+    """Raises UsageError unless there is a verb and what it is about, or a model whose program is asked for."""
+    if program and verb:
+        raise UsageError("--program explains a model, without a call", program=program, verb=verb)
+    if program:
+        return
+    if verb not in VERBS:
+        raise UsageError("unknown verb", verb=verb, known=VERBS)
+    if not name:
+        raise UsageError("what is the call about? oneread explain get Purchase 7", verb=verb)
 
 
 def _explain_counter(explain: Explainer, verb: str, name: str, key: Sequence[str], *, once: bool) -> Explanation:

@@ -22,6 +22,7 @@ from oneread.database.patches import patching, take_changes, take_only_changes, 
 from oneread.database.place_reader import PlacesQuery, PlacesRead
 from oneread.database.replaced_pages import answering_list
 from oneread.derivations.derivation import CompiledView
+from oneread.derivations.program_text import ExplainedProgram, explained_program
 from oneread.errors import UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.plans.arguments import check_iterable
@@ -249,6 +250,16 @@ class Explainer:
 
     def _class(self, entity: object) -> type:
         return self._catalog.type_of(entity).cls
+
+    def program(self, model: Any) -> ExplainedProgram:
+        """What follows in its views from each write of an entity of this class, as operations. No request.
+
+        Raises:
+            UsageError: the class is not a model of the schema.
+        """
+        self._check_class(model)
+        self._operations.kind(model)
+        return explained_program(self._catalog.entity_types[model])
 
     def _check_class(self, model: Any) -> None:
         if not isinstance(model, type):

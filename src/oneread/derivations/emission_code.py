@@ -69,7 +69,8 @@ class EmissionCode:
         self._names: dict[tuple[str, int], str] = {}
         self._encoders: dict[tuple[KeyElement, ...], str] = {}
         self._tokens: dict[int, str] = {}
-        self._shared: dict[str, str] = {}
+        self.registers: dict[str, str] = {}
+        """The variables of what is shared, by signature."""
         self._lines: list[str] = []
         self._is_repeated = False
 
@@ -110,7 +111,7 @@ class EmissionCode:
 
     def shared(self, signature: str, lines: Callable[[str], Sequence[str]]) -> Shared:
         """The variable of what has this signature; `lines` assign it a value that is not None."""
-        variable = self._shared.setdefault(signature, f"s{len(self._shared)}")
+        variable = self.registers.setdefault(signature, f"s{len(self.registers)}")
         return Shared(variable, [f"if {variable} is None:", *indented(lines(variable))])
 
     def add_view(self, view: type, lines: Sequence[str]) -> None:
@@ -121,7 +122,7 @@ class EmissionCode:
         """The function."""
         record = ", ".join(f"{token!r}: {variable}" for token, variable in self._tokens.items())
         lines = ["shown = {}; deltas = []; claims = []", *(f"{variable} = []" for variable in self._tokens.values())]
-        if self._shared:
-            lines.append(f"{' = '.join(self._shared.values())} = None")
+        if self.registers:
+            lines.append(f"{' = '.join(self.registers.values())} = None")
         lines += [*self._lines, f"return Emission({{{record}}}, shown, deltas, claims)"]
         return function("emit", "e, u, k, suffix, refs, now", lines, self._scope, self._owner)

@@ -5,7 +5,7 @@ What is remembered here depends on declarations alone, so that any stores and th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -14,6 +14,7 @@ from oneread.derivations.derivation import CompiledView, inputs_of
 from oneread.derivations.emission_code import EmissionCode, Emit
 from oneread.derivations.emitted_record import Record
 from oneread.derivations.keyed import reference_signature
+from oneread.derivations.operations import ViewProgram
 
 NO_TOKENS: Final[frozenset[int]] = frozenset()
 _WAYS: Final = 64
@@ -29,11 +30,12 @@ class Emitters:
         self._owner = owner
         self._tokens = tokens
         self._inputs = tuple((view, inputs_of(view)) for view in views)
-        self._encoded = {
+        self.encoded = {
             reference_signature(each.name): f"refs[{each.name!r}][0][{len(each.kind.root_of(b''))}:]"
             for each in references
             if not each.many
         }
+        """The expressions of elements of keys that are in the keys of root rows, by signature."""
         self._emitters: dict[AbstractSet[int], Emit] = {}
         self._order: tuple[int, ...] = ()
         self._kept: dict[frozenset[str], frozenset[int]] = {}
@@ -43,11 +45,14 @@ class Emitters:
         """The function that emits the views without these tokens."""
         return self._emitters.get(skipped) or self._generate(skipped)
 
+    def programs(self, skipped: AbstractSet[int] = NO_TOKENS) -> Iterator[ViewProgram]:
+        """What each view without these tokens does, in the order in which it is done."""
+        return (view.program() for view, _needed in self._inputs if skipped.isdisjoint(view.tokens))
+
     def _generate(self, skipped: AbstractSet[int]) -> Emit:
-        code = EmissionCode(self._owner, self._encoded)
-        for view, _needed in self._inputs:
-            if skipped.isdisjoint(view.tokens):
-                view.program().add_to(code)
+        code = EmissionCode(self._owner, self.encoded)
+        for program in self.programs(skipped):
+            program.add_to(code)
         for token in self._tokens - skipped:
             code.contributions(token)
         found = self._emitters[frozenset(skipped)] = code.compiled()

@@ -29,16 +29,17 @@ class ProgramWords:
     def __init__(self, encoded: Iterable[str] = ()) -> None:
         self.lines: list[str] = []
         self._encoded = frozenset(encoded)
-        self._registers: dict[str, str] = {}
+        self.registers: dict[str, str] = {}
+        """By signature: the variables of the function's text."""
 
     def add(self, line: str) -> None:
         self.lines.append(line)
 
     def made(self, signature: str, what: str) -> str:
         """The register of what has this signature; says what it is where the first operation needs it."""
-        known = self._registers.get(signature)
+        known = self.registers.get(signature)
         if known is None:
-            known = self._registers[signature] = f"s{len(self._registers)}"
+            known = self.registers[signature] = f"s{len(self.registers)}"
             self.add(f"{known} = {what}")
         return known
 

@@ -150,6 +150,10 @@ class PutClaim(NamedTuple):
 # The numbers of groups.
 
 
+RegisterOf: TypeAlias = Callable[[CompiledCondition], str]
+"""The register that says whether a condition holds."""
+
+
 class Slot(NamedTuple):
     """One number of a group's row, and what an entity contributes to it; nothing where the condition does not hold."""
 
@@ -162,11 +166,11 @@ class Slot(NamedTuple):
     def is_int(self) -> bool:
         return self.of != "exact"
 
-    def code(self, code: EmissionCode) -> str:
+    def code(self, register_of: RegisterOf) -> str:
         """The expression of the amount, None for nothing."""
         if self.condition is None:
             return self._amount()
-        return f"({self._amount()} if {self.condition.register(code).variable} else None)"
+        return f"({self._amount()} if {register_of(self.condition)} else None)"
 
     def _amount(self) -> str:
         if self.value is None:
@@ -206,8 +210,11 @@ class MakeAmounts(NamedTuple):
         found = [slot.condition for slot in self.slots if slot.condition is not None]
         return list({each.signature: each for each in found}.values())
 
+    def _amounts(self, register_of: RegisterOf) -> str:
+        return f"({', '.join(each.code(register_of) for each in self.slots)},)"
+
     def _register(self, code: EmissionCode) -> Shared:
-        amounts = f"({', '.join(each.code(code) for each in self.slots)},)"
+        amounts = self._amounts(lambda condition: condition.register(code).variable)
         recorded = [f"amounts[{at}]" if slot.is_int else f"text(amounts[{at}])" for at, slot in enumerate(self.slots)]
         refuse = code.name("refuse", self.refuse)
         return code.shared(
@@ -227,7 +234,7 @@ class MakeAmounts(NamedTuple):
 
     def named(self, words: ProgramWords) -> str:
         amounts = ", ".join(each.named(words) for each in self.slots)
-        return words.made(amounts, f"AMOUNTS {amounts}")
+        return words.made(self._amounts(lambda condition: condition.named(words)), f"AMOUNTS {amounts}")
 
 
 class AddToGroup(NamedTuple):

@@ -7,6 +7,7 @@ program knows the operations and not their text.
 from oneread.derivations import group_indexes, operations, row_operations
 from oneread.derivations.emission_code import EmissionCode
 from oneread.derivations.emitters import Emitters
+from oneread.derivations.operations import ProgramWords
 from oneread.errors import OnereadError
 from tests.schemas.trial import make, run
 from tests.unit.derivations.interpreter import Interpreter
@@ -36,14 +37,18 @@ class Compared:
         generate, emit_function = Emitters._generate, group_indexes.emit_function
 
         def generated(of, skipped):
-            programs = [view.program() for view, _needed in of._inputs if skipped.isdisjoint(view.tokens)]
-            code = EmissionCode("")
+            programs = list(of.programs(skipped))
+            code = EmissionCode("", of.encoded)
             for each in programs:
                 each.add_to(code)
             for token in of._tokens - skipped:
                 code.contributions(token)
             made = self._both(generate(of, skipped), programs, code.tokens)
             of._emitters[frozenset(skipped)] = made
+            words = ProgramWords(of.encoded)
+            for each in programs:
+                each.describe(words)
+            assert words.registers == code.registers
             return made
 
         def of_groups(owner, views):
