@@ -101,8 +101,8 @@ def the_source_is_read_before_its_holders(patch):
     """Equal while versions are compared: a holder of a newer one is left alone, and each newer one has its own task."""
     holders = "    holders = yield from self._read_holders(source, page)\n"
     early = f'    (early,) = yield from Read("roots", [source], "dm")\n{holders}'
-    needed = "    yield from page_drafts.read_needed(self._pipeline, [draft for _place, draft in holders])\n"
-    old = "    for _place, draft in holders:\n        draft.rows[source] = root_row(early)\n"
+    needed = "    yield from page_drafts.read_needed(self._pipeline, holders)\n"
+    old = "    for draft in holders:\n        draft.rows[source] = root_row(early)\n"
     edit(
         patch,
         CopyFollower,
@@ -151,7 +151,7 @@ def a_holder_that_lost_is_taken_as_done(patch):
 
 
 def a_holder_that_lost_is_left_out(patch):
-    edit(patch, CopyFollower, "_commit_page", ("page.alone.update(dict.fromkeys(lost))", "pass"))
+    edit(patch, CopyFollower, "_commit_page", ("page.leave(*lost)", "pass"))
 
 
 DONE = "    done: list[Committed | StoreError | None] = []\n"

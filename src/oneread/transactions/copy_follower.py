@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from oneread.errors import Corrupt, OnereadError
 from oneread.plans.effects import Now
@@ -54,9 +54,16 @@ class _Page:
             self.places.setdefault(holder_part(place[start:]), []).append(place)
         self.alone: dict[bytes, None] = {}
 
-    def leave(self, holder: bytes) -> None:
-        """Leaves a holder to be done alone."""
-        self.alone.update(dict.fromkeys(self.places[holder]))
+    def leave(self, *holders: bytes) -> None:
+        """Leaves holders to be done alone, by each of their back-references: they may refer by some of them no more."""
+        self.alone.update(dict.fromkeys(place for holder in holders for place in self.places[holder]))
+
+
+class _PutCells(NamedTuple):
+    """What was put into cells: the back-references of holders that must be committed, and whose source it is."""
+
+    left: list[Found]
+    is_erased: bool
 
 
 class CopyFollower:
@@ -135,11 +142,13 @@ class CopyFollower:
         """
         left: list[bytes] = []
         leaves = self.leaves_of(source, found)
+        is_erased = False
         if leaves:
             yield from self._journal.renew_lease()
             places = {place for place, _row in leaves}
             others = [each for each in found if each[0] not in places]
-            found = others + (yield from in_time(self._put_cells(source, leaves), self._journal.clock, OPERATION))
+            put = yield from in_time(self._put_cells(source, leaves), self._journal.clock, OPERATION)
+            found, is_erased = [*others, *put.left], put.is_erased
         for first in range(0, len(found), PAGE):
             yield from self._journal.renew_lease()
             page = _Page(source, found[first : first + PAGE])
@@ -147,6 +156,8 @@ class CopyFollower:
             for place in page.alone:
                 alone = self.follow_pointer(source, place, page.stamps[place])
                 left += yield from in_time(alone, self._journal.clock, OPERATION)
+        if is_erased:  # a late cell of an earlier version may have the values of before
+            yield from in_time(self._put_cells(source, leaves, are_followed=True), self._journal.clock, OPERATION)
         return list(dict.fromkeys(left))
 
     # Holders from whose copies nothing follows.
@@ -156,13 +167,13 @@ class CopyFollower:
         start = len(outbox.holders_of(source).start)
         return [each for each in found if self._views.followers.cells.has_leaf(source, *_selected(each[0][start:]))]
 
-    def _put_cells(self, source: bytes, leaves: Sequence[Found]) -> Plan[list[Found]]:
+    def _put_cells(self, source: bytes, leaves: Sequence[Found], *, are_followed: bool = False) -> Plan[_PutCells]:
         """Puts copied values into the rows of holders, which are neither read nor committed (rule 13).
 
         The source is read after the back-references: an attempt that puts one later reads this version of the source,
-        or a later one. Returns those whose holders must be committed: those of a source that was erased, too, since
-        under a cell the document has what it had. Their cells are of the version before, so that they count as not
-        followed yet.
+        or a later one. What is left are those whose holders must be committed: those of a source that was erased, too,
+        since under a cell the document has what it had. Their cells are of the version before, so that they count as
+        not followed yet, until they `are_followed`.
         """
         start = len(outbox.holders_of(source).start)
         _seen, root = yield from self._pipeline.holds.settled(source)
@@ -179,12 +190,12 @@ class CopyFollower:
             if value is None or is_erased:
                 left.append(each)
             if value is not None:
-                stamp = root.version - is_erased
+                stamp = root.version - (is_erased and not are_followed)
                 puts.setdefault(holder, {})[COPY_CELL + source + taken] = Cell(value, stamp)
         if puts:
             yield from surely(Mutate("roots", [RowMutation(holder, row) for holder, row in puts.items()]))
             yield from self._log_entities(puts)
-        return left
+        return _PutCells(left, is_erased)
 
     def _log_entities(self, keys: Iterable[bytes]) -> Plan[None]:
         """Adds entities that were given copied values to the change logs of their models."""
@@ -201,10 +212,10 @@ class CopyFollower:
         holders = yield from self._read_holders(source, page)
         if not holders:
             return []
-        yield from page_drafts.read_needed(self._pipeline, [draft for _place, draft in holders])
-        ready: list[tuple[bytes, tuple[SeenRow, Prepared]]] = []
+        yield from page_drafts.read_needed(self._pipeline, holders)
+        ready: list[tuple[SeenRow, Prepared]] = []
         size = 0
-        for place, draft in holders:
+        for draft in holders:
             deciding = partial(page_drafts.decide, self._pipeline, draft, source)
             try:
                 found = deciding()
@@ -212,32 +223,31 @@ class CopyFollower:
                     continue
                 prepared = yield from self._pipeline.prepare(found)
             except (OnereadError, Alone):  # alone, an error is set aside
-                page.alone[place] = None
+                page.leave(draft.seen.key)
                 continue
             except Exception as error:
                 if not raises_again(deciding, error):
                     raise
-                page.alone[place] = None
+                page.leave(draft.seen.key)
                 continue
             size += len(prepared.cells[INTENTS].value)
             if size > PAGE_BYTES:
-                page.alone[place] = None
+                page.leave(draft.seen.key)
             else:
-                ready.append((place, (draft.seen, prepared)))
-        outcomes = yield from self._pipeline.swap_all([each for _place, each in ready])
+                ready.append((draft.seen, prepared))
+        outcomes = yield from self._pipeline.swap_all(ready)
         done = [each for each in outcomes if isinstance(each, Committed)]
-        lost = [
-            place for (place, _made), outcome in zip(ready, outcomes, strict=True) if not isinstance(outcome, Committed)
-        ]
-        page.alone.update(dict.fromkeys(lost))  # alone, an error is met again
+        both = zip(ready, outcomes, strict=True)
+        lost = [seen.key for (seen, _made), outcome in both if not isinstance(outcome, Committed)]
+        page.leave(*lost)  # alone, an error is met again
         return done
 
-    def _read_holders(self, source: bytes, page: _Page) -> Plan[list[tuple[bytes, PageDraft]]]:
-        """The holders that refer to the source, with a back-reference of each; those of others are removed."""
+    def _read_holders(self, source: bytes, page: _Page) -> Plan[list[PageDraft]]:
+        """The holders that refer to the source; the back-references of others are removed."""
         keys = list(page.places)
         rows = yield from surely(Read("roots", keys, "dm"))
         now = yield from Now()
-        holders: list[tuple[bytes, PageDraft]] = []
+        holders: list[PageDraft] = []
         gone: list[RowMutation] = []
         for key, stored in zip(keys, rows, strict=True):
             try:
@@ -246,9 +256,8 @@ class CopyFollower:
                 page.leave(key)
                 continue
             seen = draft.seen
-            living = [place for place in page.places[key] if place in recorded]
-            if living:
-                holders.append((living[0], draft))
+            if any(place in recorded for place in page.places[key]):
+                holders.append(draft)
             for place in page.places[key]:
                 if place not in recorded and seen.version >= page.stamps[place]:
                     gone.append(RowMutation(place, {VALUE: Cell(REMOVED, seen.version)}))
