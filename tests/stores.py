@@ -41,6 +41,7 @@ ON_SERVERS = {
     "unit/database/test_references.py",
     "unit/database/test_references_in_keys.py",
     "unit/database/test_replaced_views.py",
+    "unit/database/test_scrubbed_rows.py",
     "unit/database/test_set_aside.py",
     "unit/database/test_swept_while_building.py",
     "unit/database/test_task_turns.py",
@@ -74,6 +75,9 @@ PROCESSES = "is about files of LMDB, or a process of its own opens the store"
 PARTS = "is about a part that only stores have whose commits span rows"
 
 _LEFT_OUT = {
+    ("lmdb row", "is about stores in memory"): """
+        unit/database/test_scrubbed_rows.py test_a_store_in_memory_keeps_nothing
+    """,
     ("row", REQUESTS): """
         unit/database/test_costs.py
         unit/database/test_deleted_with_source.py test_a_change_that_copies_show_does_not_visit_those_who_take_nothing

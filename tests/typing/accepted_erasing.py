@@ -6,7 +6,7 @@ from oneread import AsyncDatabase, Copy, Database, Key, Model, Personal, Ref, Sc
 from oneread.database.erasures import Erasing, Erasure
 from oneread.database.proof import LeftBytes
 from oneread.evolution.privacy import PersonalPlace, personal_places
-from oneread.store.engine import ScrubbedFile
+from oneread.store.engine import Scrubbed
 
 
 class Actor(Model[int]):
@@ -25,7 +25,7 @@ def erase(db: Database, at: Ref[Actor], copy: Played) -> None:
     assert_type(db.erase(Actor, copy), Erasure)
     assert_type(db.plan_erasure(Actor, 1), Erasing)
     assert_type(db.erasures(limit=5), list[Erasure])
-    assert_type(db.scrub(wait=1.5), ScrubbedFile)
+    assert_type(db.scrub(wait=1.5), Scrubbed)
     assert_type(db.left_bytes(b"Ada", b"Eve", files=["dump.jsonl"]), list[LeftBytes])
     assert_type(personal_places(Schema(Actor)), tuple[PersonalPlace, ...])
     assert_type(Actor(number=1, name="Ada").name, str)

@@ -107,7 +107,7 @@ class EntityErasure(ErasureSteps):
         else:
             yield KeptBytes("keys of removed rows, until they are purged", at + timedelta(seconds=2 * grace))
         yield KeptBytes("overwritten and purged cells, until the servers compact their files")
-        yield KeptBytes("cells beside holders that were deleted, or referred to another one, before")
+        yield KeptBytes("cells beside holders that were deleted, or referred to another one, until `oneread scrub`")
         for each in places:
             if each.table == "counts" and each.kind in ("unique value", "key of rows") and each.note != "as a digest":
                 yield KeptBytes(f"the value of {each.field} as the key of a row of {each.place}: declare it hashed")

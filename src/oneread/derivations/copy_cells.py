@@ -42,6 +42,9 @@ class CopiedCell(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _encode: Final = msgspec.msgpack.Encoder(order="sorted").encode
 _decode: Final = msgspec.msgpack.Decoder(CopiedCell).decode
 
+EMPTY_CELL: Final = _encode(CopiedCell(deleted=True, wide=False, values={}))
+"""Of a source that was erased, where this program does not know what the holder takes of it."""
+
 
 class _Newer(NamedTuple):
     """A cell that is newer than what the document has."""

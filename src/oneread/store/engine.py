@@ -254,23 +254,26 @@ class Copyable(Protocol):
         ...
 
 
-class ScrubbedFile(msgspec.Struct, frozen=True):
+class Scrubbed(msgspec.Struct, frozen=True):
     """What was scrubbed.
 
     Arguments:
-        entries: entries that were written again, each twice.
-        pages: free pages that were overwritten, and those by which the file grew meanwhile.
+        entries: entries of the file that were written again, each twice; or cells and documents, on a store that
+            changes one row at a time.
+        pages: free pages of the file that were overwritten, and those by which it grew meanwhile.
+        refused: documents that could not be written again, since a type or check does not allow their values.
     """
 
     entries: int
-    pages: int
+    pages: int = 0
+    refused: int = 0
 
 
 @runtime_checkable
 class Scrubbable(Protocol):
     """An engine whose store is one file, in which removed bytes stay until it is scrubbed."""
 
-    def scrub(self, progress: Callable[[int], object], wait: float) -> ScrubbedFile:
+    def scrub(self, progress: Callable[[int], object], wait: float) -> Scrubbed:
         """Overwrites whatever was removed, of every tenant, while others read and write.
 
         Calls `progress` with the entries written so far. Raises Unavailable where readers of before have not ended

@@ -347,7 +347,7 @@ def test_what_an_erasure_cannot_reach_is_named(db):
     kept = [each.what for each in db.plan_erasure(Customer, 7).kept]
     assert "Purchase.buyer.name of entities that were deleted before, where others copy it" in kept
     assert not any(each.startswith("Customer.name") for each in kept)
-    beside = "cells beside holders that were deleted, or referred to another one, before"
+    beside = "cells beside holders that were deleted, or referred to another one, until `oneread scrub`"
     assert (beside in kept) == (db.operations.parts.prices == "row" and db._driver.engine.capabilities.persistent)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from oneread.database.cell_scrub import CellScrub
 from oneread.database.operations import Operations
 from oneread.database.proof import LeftBytes, check_needles, left_in_file, left_in_rows
 from oneread.errors import InvalidUrl, Unsupported, UsageError
@@ -14,7 +15,7 @@ from oneread.plans.in_time import in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter, no_progress
 from oneread.plans.trace import Observer, Trace
-from oneread.store.engine import Copyable, Scrubbable, ScrubbedFile
+from oneread.store.engine import Copyable, Scrubbable, Scrubbed
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
 from oneread.transfer.without_personal import CsvDumpWithoutPersonal, DumpWithoutPersonal
@@ -143,25 +144,31 @@ class FileVerbs:
 
         return engine.copy_to(target, report, compact=compact)
 
-    def scrub(self, *, wait: float = SCRUB_WAIT, progress: Reporter = no_progress) -> ScrubbedFile:
-        """Overwrites in the store's file whatever was removed from it, while programs read and write.
+    def scrub(self, *, wait: float = SCRUB_WAIT, progress: Reporter = no_progress) -> Scrubbed:
+        """Overwrites what was removed or replaced and is still stored, while programs read and write.
 
         LMDB keeps the bytes of what was removed in freed pages, and between the entries of others, until they are used
         again. Writes all entries of the file again, every tenant's, some thousand in a transaction, and overwrites all
-        free pages; the file may grow, and does not shrink. Interrupted, it is done again from the beginning.
+        free pages; the file may grow, and does not shrink.
+
+        A store that changes one row at a time keeps copied values in cells: beside holders that refer to another entity
+        by now, and over documents with older ones. Reads all root rows, 200 a request; puts what the sources have, and
+        commits each document under a cell again.
+
+        Interrupted, it is done again from the beginning.
 
         Arguments:
-            wait: seconds until readers of before have ended, which hold pages; a day at most.
-            progress: called after each transaction with the entries written, of twice as many.
+            wait: seconds until readers of before have ended, which hold pages of the file; a day at most.
+            progress: called after each transaction or request with what was written.
 
         Raises:
-            Unsupported: the store is not one file of this machine; its servers compact theirs.
-            Unavailable: readers of before have not ended; the error names their processes.
+            Unsupported: the store is in memory.
+            Unavailable: readers of before have not ended; the error names their processes. Or the store did not answer.
             LimitExceeded: the disk or the map is full.
         """
         engine = self._driver.engine
-        if not isinstance(engine, Scrubbable):
-            raise Unsupported("this store is not one file of this machine, which could be scrubbed")
+        if not isinstance(engine, Scrubbable) and self.operations.spans_rows:
+            raise Unsupported("this store is in memory: what is removed from it is not kept")
         if type(wait) not in (int, float) or not 0 <= wait <= _LONGEST_WAIT:
             raise UsageError("wait: expected seconds, 0 to a day", given=wait)
         check_function("progress", progress)
@@ -169,6 +176,8 @@ class FileVerbs:
         def report(entries: int) -> None:
             progress(Progress("scrubbing, entries", entries))
 
+        if not isinstance(engine, Scrubbable):
+            return self._run(CellScrub(self.operations, report).run())
         return engine.scrub(report, wait)
 
     def left_bytes(self, *wanted: bytes, files: Sequence[str] = ()) -> list[LeftBytes]:

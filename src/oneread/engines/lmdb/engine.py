@@ -30,7 +30,7 @@ from oneread.engines.lmdb.transaction import Attempt, Database, JobWork, Tables,
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Closed, OnereadError, Unsupported
-from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, ScrubbedFile, Statistics
+from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, Scrubbed, Statistics
 from oneread.store.requests import Found, Read, Replace, Request, Scan
 from oneread.store.rows import Families, Row, RowRange, Table
 from oneread.store.uninterrupted import run_uninterrupted
@@ -168,7 +168,7 @@ class LmdbEngine:
         finally:
             run_uninterrupted(lambda: environments.release(environment, visit, self._timeout))
 
-    def scrub(self, progress: Callable[[int], object], wait: float) -> ScrubbedFile:
+    def scrub(self, progress: Callable[[int], object], wait: float) -> Scrubbed:
         visit = _Visit()
         environment = run_uninterrupted(
             lambda: environments.acquire(self._path, self._settings, visit, self._timeout),

@@ -19,7 +19,7 @@ import lmdb
 from oneread.engines.lmdb.environment import Environment
 from oneread.engines.lmdb.options import MAX_DATABASES
 from oneread.errors import Unavailable
-from oneread.store.engine import ScrubbedFile
+from oneread.store.engine import Scrubbed
 
 _ENTRIES: Final = 2_000
 """Entries of one transaction."""
@@ -45,7 +45,7 @@ class Scrubbing:
         self._progress = progress
         self._entries = 0
 
-    def run(self, wait: float) -> ScrubbedFile:
+    def run(self, wait: float) -> Scrubbed:
         """Scrubs; raises Unavailable where readers of before have not ended within so many seconds."""
         self._remove_zeros()
         for name in self._alone(self._tables):
@@ -54,7 +54,7 @@ class Scrubbing:
         self._wait_for_readers(wait)
         pages = self._fill()
         self._remove_zeros()
-        return ScrubbedFile(self._entries, pages)
+        return Scrubbed(self._entries, pages)
 
     def _alone(self, work: Callable[[lmdb.Transaction[bytes]], Any]) -> Any:
         return self._environment.write_alone(work, self._timeout)
