@@ -210,7 +210,7 @@ def test_a_killed_scrub_harms_nothing_and_is_done_again(folder, step, after):
 
 def test_other_stores_are_not_one_file():
     with connect("memory://", SCHEMA, workers=0) as db:
-        with pytest.raises(Unsupported, match="not one file of this machine"):
+        with pytest.raises(Unsupported, match="this store is in memory"):
             db.scrub()
         assert db.left_bytes(MARK) == []
         db.save(Person(number=1, name=MARK.decode()))
