@@ -156,7 +156,7 @@ class CopyFollower:
             for place in page.alone:
                 alone = self.follow_pointer(source, place, page.stamps[place])
                 left += yield from in_time(alone, self._journal.clock, OPERATION)
-        if is_erased:  # a late cell of an earlier version may have the values of before
+        if is_erased and outbox.version_key(source, 0) not in left:  # all of them have followed
             yield from in_time(self._put_cells(source, leaves, are_followed=True), self._journal.clock, OPERATION)
         return list(dict.fromkeys(left))
 
@@ -173,7 +173,8 @@ class CopyFollower:
         The source is read after the back-references: an attempt that puts one later reads this version of the source,
         or a later one. What is left are those whose holders must be committed: those of a source that was erased, too,
         since under a cell the document has what it had. Their cells are of the version before, so that they count as
-        not followed yet, until they `are_followed`.
+        not followed yet. When they `are_followed` the cells are put again at its version: one that comes late, and is
+        of an earlier one, may have the values of before.
         """
         start = len(outbox.holders_of(source).start)
         _seen, root = yield from self._pipeline.holds.settled(source)
