@@ -19,8 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-import lmdb
-
+from oneread.engines.lmdb import binding
+from oneread.engines.lmdb.binding import LmdbEnvironment
 from oneread.engines.lmdb.disk import DATA, sync_folder
 from oneread.engines.lmdb.environment import Environment
 from oneread.engines.lmdb.options import MAX_DATABASES
@@ -57,7 +57,7 @@ def copy_store(
             try:
                 with environment.reading(environment.lmdb.begin()):  # which keeps the pages that the copy reads
                     copy(environment.lmdb, path, file, folder / DATA)
-            except lmdb.Error as failure:
+            except binding.Error as failure:
                 raise translate_copy(failure, path, str(folder)) from failure
         size = os.fstat(file).st_size
         os.fsync(file)
@@ -115,7 +115,7 @@ def _reported(file: int, progress: Callable[[int], object]) -> Generator[None]:
             watcher.join()
 
 
-def _copy_pages(environment: lmdb.Environment, _path: str, file: int, _data: Path) -> None:
+def _copy_pages(environment: LmdbEnvironment, _path: str, file: int, _data: Path) -> None:
     # Past the page cache, as mdb_env_copy2 does; not every file system can, nor a write that `ulimit -f` cuts short.
     if resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY:
         with contextlib.suppress(OSError):
@@ -123,12 +123,14 @@ def _copy_pages(environment: lmdb.Environment, _path: str, file: int, _data: Pat
     environment.copyfd(file, compact=True)
 
 
-def _copy_entries(environment: lmdb.Environment, path: str, _file: int, data: Path) -> None:
+def _copy_entries(environment: LmdbEnvironment, path: str, _file: int, data: Path) -> None:
     """Copies every named database, and so the tables of every tenant."""
     size = environment.info()["map_size"]
     with (
         environment.begin() as reading,
-        lmdb.open(str(data), subdir=False, lock=False, sync=False, map_size=size, max_dbs=MAX_DATABASES) as made,
+        binding.open_environment(
+            str(data), subdir=False, lock=False, sync=False, map_size=size, max_dbs=MAX_DATABASES
+        ) as made,
     ):
         for name in [name for name, _root in reading.cursor()]:
             entries = iter(reading.cursor(environment.open_db(name, reading, create=False)))

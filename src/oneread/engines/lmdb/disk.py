@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-import lmdb
+from oneread.engines.lmdb import binding
 
 DATA: Final = "data.mdb"
 _UNFINISHED: Final = "data.mdb.unfinished"
@@ -43,7 +43,7 @@ class Disk:
             return False
         unfinished.unlink(missing_ok=True)
         try:
-            lmdb.open(str(unfinished), map_size=map_size, subdir=False, lock=False, mode=mode).close()
+            binding.open_environment(str(unfinished), map_size=map_size, subdir=False, lock=False, mode=mode).close()
             if self._durable:
                 sync(unfinished)
             unfinished.rename(data)

@@ -13,20 +13,20 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final, TypeVar, Unpack
 
-import lmdb
 import msgspec
 
 from oneread.engines import embedded
+from oneread.engines.lmdb import binding, options, transaction
 from oneread.engines.lmdb import environment as environments
-from oneread.engines.lmdb import options, transaction
 from oneread.engines.lmdb.backup import copy_store
+from oneread.engines.lmdb.binding import LmdbDatabase, LmdbTransaction
 from oneread.engines.lmdb.disk import DATA
 from oneread.engines.lmdb.environment import Environment, Settings
 from oneread.engines.lmdb.options import LmdbOptions
 from oneread.engines.lmdb.row_format import decode_cell
 from oneread.engines.lmdb.scrub import Scrubbing
 from oneread.engines.lmdb.statistics import measure
-from oneread.engines.lmdb.transaction import Attempt, Database, JobWork, Tables, first_under
+from oneread.engines.lmdb.transaction import Attempt, JobWork, Tables, first_under
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Closed, OnereadError, Unsupported
@@ -99,7 +99,7 @@ class LmdbEngine:
             reading = self._begin(database)
             value = reading.get(key)
             reading.abort()
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             if self._cleared_readers(failure):
                 return self.point(table, key, column)
             raise self._failed(failure, reading) from failure
@@ -116,8 +116,8 @@ class LmdbEngine:
 
     def _together(
         self,
-        reading: lmdb.Transaction[bytes],
-        _database: Database,
+        reading: LmdbTransaction,
+        _database: LmdbDatabase,
         asked: Read,
         column: bytes,
         firsts: Sequence[FirstUnder],
@@ -147,11 +147,11 @@ class LmdbEngine:
         with environment.reading(reading):
             return run(_SnapshotRows(reading, tables, self._failed))
 
-    def _begin_snapshot(self) -> lmdb.Transaction[bytes]:
+    def _begin_snapshot(self) -> LmdbTransaction:
         """Begins a read transaction that keeps this moment of the store."""
         try:
             return self._begin(self._tables["roots"])
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             if self._cleared_readers(failure):
                 return self._begin_snapshot()
             raise self._failed(failure, None) from failure
@@ -176,7 +176,7 @@ class LmdbEngine:
         try:
             self._check_open()
             return Scrubbing(environment, self._timeout, progress).run(wait)
-        except (lmdb.Error, OSError) as failure:
+        except (binding.Error, OSError) as failure:
             raise translate(failure, self._path) from failure
         finally:
             run_uninterrupted(lambda: environments.release(environment, visit, self._timeout))
@@ -189,7 +189,7 @@ class LmdbEngine:
         self._check_files()
         try:
             return measure(environment, tables)
-        except (lmdb.Error, OSError) as failure:
+        except (binding.Error, OSError) as failure:
             raise translate(failure, self._path) from failure
 
     def cursor_key(self) -> bytes:
@@ -260,7 +260,7 @@ class LmdbEngine:
             answer = read(reading, database, request, *more)
             reading.abort()
             return answer
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             if self._cleared_readers(failure):
                 return self._reading(read, request, *more)
             raise self._failed(failure, reading) from failure
@@ -275,16 +275,16 @@ class LmdbEngine:
             environment.files.check()
             self._next_check = monotonic() + _CHECK_SECONDS
 
-    def _cleared_readers(self, failure: lmdb.Error) -> bool:
+    def _cleared_readers(self, failure: binding.Error) -> bool:
         """Clears the slots of dead readers; whether there were any, so that a read that found no slot can try again."""
         environment = self._environment
         return (
-            isinstance(failure, lmdb.ReadersFullError)
+            isinstance(failure, binding.ReadersFullError)
             and environment is not None
             and environment.lmdb.reader_check() > 0
         )
 
-    def _failed(self, failure: lmdb.Error, reading: lmdb.Transaction[bytes] | None) -> OnereadError:
+    def _failed(self, failure: binding.Error, reading: LmdbTransaction | None) -> OnereadError:
         """Ends the read transaction, which the failure's traceback would keep open; returns the error to raise."""
         if reading is not None:
             reading.abort()
@@ -293,14 +293,14 @@ class LmdbEngine:
         return translate(failure, self._path)
 
 
-def _end(reading: lmdb.Transaction[bytes] | None) -> None:
+def _end(reading: LmdbTransaction | None) -> None:
     """Ends a read transaction that an exception has left: while its traceback is kept, no page could be used again."""
     if reading is not None:
-        with contextlib.suppress(lmdb.Error):  # it has ended
+        with contextlib.suppress(binding.Error):  # it has ended
             reading.abort()
 
 
-_READS: Final[dict[type[Any], Callable[[Any, Database, Any], Any]]] = {Read: transaction.read, Scan: transaction.scan}
+_READS: Final[dict[type[Any], Callable[..., Any]]] = {Read: transaction.read, Scan: transaction.scan}
 
 
 class _SnapshotRows:
@@ -308,9 +308,9 @@ class _SnapshotRows:
 
     def __init__(
         self,
-        reading: lmdb.Transaction[bytes],
+        reading: LmdbTransaction,
         tables: Tables,
-        failed: Callable[[lmdb.Error, None], OnereadError],
+        failed: Callable[[binding.Error, None], OnereadError],
     ) -> None:
         self._reading = reading
         self._tables = tables
@@ -330,7 +330,7 @@ class _SnapshotRows:
     def _answer(self, read: Callable[..., T], asked: Read | Scan) -> T:
         try:
             return read(self._reading, self._tables[asked.table], asked)
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             raise self._failed(failure, None) from failure
 
 
@@ -338,12 +338,12 @@ class _Visit:
     """A user of an environment for the time of a copy."""
 
 
-class _Shut(dict[Table, Database]):
+class _Shut(dict[Table, LmdbDatabase]):
     """The tables of an engine without any: a lookup opens the store again, or raises Closed."""
 
     def __init__(self, again: Callable[[], Tables]) -> None:
         super().__init__()
         self._again = again
 
-    def __missing__(self, table: Table) -> Database:
+    def __missing__(self, table: Table) -> LmdbDatabase:
         return self._again()[table]

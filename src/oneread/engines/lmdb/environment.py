@@ -19,11 +19,11 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-import lmdb
 import msgspec
 
 from oneread.engines.embedded import READ_ONLY
-from oneread.engines.lmdb import files
+from oneread.engines.lmdb import binding, files
+from oneread.engines.lmdb.binding import LmdbEnvironment, LmdbTransaction
 from oneread.engines.lmdb.data_file import check_data_file
 from oneread.engines.lmdb.disk import DATA, Disk
 from oneread.engines.lmdb.files import StoreFiles
@@ -82,7 +82,7 @@ class Environment:
         self.path = path
         self.settings = settings
         self.users: list[weakref.ref[Any]] = []
-        self.lmdb: lmdb.Environment
+        self.lmdb: LmdbEnvironment
         self.files: StoreFiles
         self.cursor_key: bytes
         self._named = named
@@ -108,7 +108,7 @@ class Environment:
         if self.writer is None:
             try:
                 return {table: self.lmdb.open_db(name, create=False) for table, name in names.items()}
-            except lmdb.NotFoundError as failure:
+            except binding.NotFoundError as failure:
                 raise InvalidUrl(
                     "the store has no tables under this prefix; correct it, or open without read_only to make them",
                     path=self.path,
@@ -122,7 +122,7 @@ class Environment:
         tables: Tables = self.writer.alone(make_tables, timeout)
         return tables
 
-    def write_alone(self, work: Callable[[lmdb.Transaction[bytes]], T], timeout: float) -> T:
+    def write_alone(self, work: Callable[[LmdbTransaction], T], timeout: float) -> T:
         """Runs a function in a transaction of its own, while no job of any process runs.
 
         Raises:
@@ -154,7 +154,7 @@ class Environment:
             self.turn.close()
 
     @contextlib.contextmanager
-    def reading(self, transaction: lmdb.Transaction[bytes]) -> Generator[None]:
+    def reading(self, transaction: LmdbTransaction) -> Generator[None]:
         """Ends a long read; StoreReplaced, also in place of another error, when it was not protected until its end."""
         number = transaction.id()
         try:
@@ -174,7 +174,7 @@ class Environment:
 
     def _check_reader(self, transaction: int) -> None:
         """Raises StoreReplaced when LMDB does not list a reader of this process at `transaction`."""
-        with contextlib.suppress(lmdb.Error):  # the store was closed meanwhile
+        with contextlib.suppress(binding.Error):  # the store was closed meanwhile
             if self._has_locks and (transaction, os.getpid()) not in self.readers():
                 raise StoreReplaced(files.OVERWRITTEN_LOCK, path=str(Path(self.path, files.LOCK)))
 
@@ -232,10 +232,10 @@ class Environment:
         if int(number) != FORMAT:
             raise Unsupported(_OTHER_FORMAT[int(number) > FORMAT], path=self.path, format=int(number), known=FORMAT)
 
-    def _mark(self, transaction: lmdb.Transaction[bytes], *, create: bool) -> bytes | None:
+    def _mark(self, transaction: LmdbTransaction, *, create: bool) -> bytes | None:
         try:
             meta = self.lmdb.open_db(_META, transaction, create=create)
-        except (lmdb.NotFoundError, lmdb.IncompatibleError) as failure:
+        except (binding.NotFoundError, binding.IncompatibleError) as failure:
             raise Corrupt("this LMDB store was not made by oneread; give another path", path=self.path) from failure
         if create:
             transaction.put(_MARK, b"%s%d" % (_FORMAT_NAME, FORMAT), db=meta)
@@ -251,14 +251,14 @@ class Environment:
         return key
 
     @contextlib.contextmanager
-    def _writing(self) -> Generator[lmdb.Transaction[bytes]]:
+    def _writing(self) -> Generator[LmdbTransaction]:
         """A transaction for one-time setup, inside a job of the writer that runs alone."""
         try:
             with self.lmdb.begin(write=True) as transaction:
                 if self._disk.in_doubt:
                     self._disk.settle(self.lmdb.stat()["psize"])
                 yield transaction
-        except (lmdb.Error, OSError) as failure:
+        except (binding.Error, OSError) as failure:
             self._disk.doubt()
             raise translate(failure, self.path) from failure
 
@@ -369,7 +369,7 @@ def _make_files(path: str, settings: Settings, disk: Disk) -> None:
             files.share_data_file(path)
         _reserve_lock_file(path, settings.max_readers)
         disk.keep_names()
-    except (lmdb.Error, OSError) as failure:
+    except (binding.Error, OSError) as failure:
         if settings.read_only and getattr(failure, "errno", None) == errno.EROFS:
             return  # LMDB reads without a lock file there
         raise translate(failure, path) from failure
@@ -395,7 +395,7 @@ def _reserve_lock_file(path: str, max_readers: int) -> None:
         os.close(file)
 
 
-def _open(path: str, settings: Settings) -> lmdb.Environment:
+def _open(path: str, settings: Settings) -> LmdbEnvironment:
     data = Path(path) / DATA
     if settings.read_only and not data.exists():
         raise InvalidUrl(
@@ -404,7 +404,7 @@ def _open(path: str, settings: Settings) -> lmdb.Environment:
     try:
         if data.exists():
             check_data_file(path, data)
-        environment = lmdb.open(
+        environment = binding.open_environment(
             path,
             map_size=settings.map_size,
             readonly=settings.read_only,
@@ -418,9 +418,9 @@ def _open(path: str, settings: Settings) -> lmdb.Environment:
         )
         environment.reader_check()
         return environment
-    except lmdb.LockError as failure:  # of the first transaction that reads, which py-lmdb begins here
+    except binding.LockError as failure:  # of the first transaction that reads, which py-lmdb begins here
         raise translate_lock(failure, path) from failure
-    except (lmdb.Error, OSError) as failure:
+    except (binding.Error, OSError) as failure:
         raise translate(failure, path) from failure
 
 
@@ -434,20 +434,7 @@ def _after_fork_in_child() -> None:
         engine = reference()
         if engine is not None:
             engine.inherit()
-    _distinguish_child(os.getpid())
-
-
-def _distinguish_child(child: int) -> None:
-    """Makes py-lmdb, which refuses to open a file twice in one process, ignore the parent's environments."""
-    identity = getattr(lmdb, "_envid", None)
-    if identity is None:
-        return
-    files = identity.env_keys
-
-    def env_keys(path: Any, subdir: Any) -> tuple[Any, ...]:
-        return tuple((*key, child) for key in files(path, subdir))
-
-    identity.env_keys = env_keys
+    binding.distinguish_child(os.getpid())
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any, Final, TypeAlias
 
-import lmdb
+from oneread.engines.lmdb.binding import LmdbCursor, LmdbTransaction
 
 RowBytes: TypeAlias = "list[tuple[bytes, bytes]]"
 
@@ -25,7 +25,7 @@ _TOO_MANY: Final = 1.5  # pages for each page's worth of a part: 1.2 where they 
 _NODE: Final = 10  # bytes of an entry besides its key and value: mdb.c, MDB_node and its pointer
 
 
-def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: RowBytes) -> None:
+def put_sorted(transaction: LmdbTransaction, database: Any, puts: RowBytes) -> None:
     """Puts entries that are sorted by key."""
     cursor = transaction.cursor(database)
     step = len(puts) * _PART // _size(puts) if len(puts) >= _FEW else 0
@@ -45,7 +45,7 @@ def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: RowByt
     transaction.cursor(database).putmulti(others)
 
 
-def _put_run(transaction: lmdb.Transaction[bytes], database: Any, run: RowBytes, step: int) -> None:
+def _put_run(transaction: LmdbTransaction, database: Any, run: RowBytes, step: int) -> None:
     """Puts neighbours that stored rows follow, `step` at a time, and then what was taken out behind them."""
     taken: RowBytes = []
     for start in range(0, len(run), step):
@@ -61,7 +61,7 @@ def _put_run(transaction: lmdb.Transaction[bytes], database: Any, run: RowBytes,
     transaction.cursor(database).putmulti(taken)
 
 
-def _following(cursor: lmdb.Cursor[bytes], key: bytes) -> RowBytes:
+def _following(cursor: LmdbCursor, key: bytes) -> RowBytes:
     """The entries behind a key that half a page has room for."""
     found: RowBytes = []
     room = _ROOM

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-import lmdb
-
+from oneread.engines.lmdb.binding import LmdbCursor, LmdbTransaction
 from oneread.engines.lmdb.environment import Environment
 from oneread.engines.lmdb.options import MAX_DATABASES
 from oneread.errors import Unavailable
@@ -56,10 +55,10 @@ class Scrubbing:
         self._remove_zeros()
         return Scrubbed(self._entries, pages)
 
-    def _alone(self, work: Callable[[lmdb.Transaction[bytes]], Any]) -> Any:
+    def _alone(self, work: Callable[[LmdbTransaction], Any]) -> Any:
         return self._environment.write_alone(work, self._timeout)
 
-    def _tables(self, transaction: lmdb.Transaction[bytes]) -> list[bytes]:
+    def _tables(self, transaction: LmdbTransaction) -> list[bytes]:
         """The tables of all tenants."""
         return [name for name, _root in transaction.cursor() if name != _META][:MAX_DATABASES]
 
@@ -73,9 +72,7 @@ class Scrubbing:
             self._progress(self._entries)
             size = _ENTRIES
 
-    def _renew(
-        self, name: bytes, begin: bytes, most: int, transaction: lmdb.Transaction[bytes]
-    ) -> tuple[bytes | None, int]:
+    def _renew(self, name: bytes, begin: bytes, most: int, transaction: LmdbTransaction) -> tuple[bytes | None, int]:
         """Renews entries from a key on; returns the key of the next one, and how many were renewed."""
         database = self._environment.lmdb.open_db(name, transaction, create=False)
         with transaction.cursor(database) as cursor:
@@ -88,7 +85,7 @@ class Scrubbing:
             transaction.put(key, value, db=database)
         return follows, len(taken)
 
-    def _wash(self, transaction: lmdb.Transaction[bytes]) -> None:
+    def _wash(self, transaction: LmdbTransaction) -> None:
         """Overwrites the memory of pages that this process has written, which LMDB takes for new ones as it is.
 
         Pages of zeros take it, and are taken out again, so that none of them is written (mdb.c: mdb_page_malloc,
@@ -124,7 +121,7 @@ class Scrubbing:
     def _last_page(self) -> int:
         return int(self._environment.lmdb.info()["last_pgno"])
 
-    def _put_zeros(self, number: int, transaction: lmdb.Transaction[bytes]) -> None:
+    def _put_zeros(self, number: int, transaction: LmdbTransaction) -> None:
         environment = self._environment.lmdb
         meta = environment.open_db(_META, transaction, create=False)
         zeros = bytes(environment.stat()["psize"] - _HEAD)  # an entry of a page of its own
@@ -136,7 +133,7 @@ class Scrubbing:
         while self._alone(self._remove_some):
             pass
 
-    def _remove_some(self, transaction: lmdb.Transaction[bytes]) -> bool:
+    def _remove_some(self, transaction: LmdbTransaction) -> bool:
         meta = self._environment.lmdb.open_db(_META, transaction, create=False)
         with transaction.cursor(meta) as cursor:
             for _number in range(_PAGES):
@@ -146,7 +143,7 @@ class Scrubbing:
         return True
 
 
-def _entries(cursor: lmdb.Cursor[bytes], begin: bytes, most: int) -> Iterator[tuple[bytes, bytes]]:
+def _entries(cursor: LmdbCursor, begin: bytes, most: int) -> Iterator[tuple[bytes, bytes]]:
     """The entries of one transaction; the cursor is left at the next one."""
     found = cursor.set_range(begin) if begin else cursor.first()
     size = 0

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice, repeat, takewhile
 from typing import Any, Final, TypeAlias
 
-import lmdb
-
 from oneread.engines import embedded
-from oneread.engines.lmdb import row_format
+from oneread.engines.lmdb import binding, row_format
+from oneread.engines.lmdb.binding import LmdbCursor, LmdbDatabase, LmdbEnvironment, LmdbTransaction
 from oneread.engines.lmdb.disk import Disk
 from oneread.engines.lmdb.files import StoreFiles
 from oneread.engines.lmdb.runs import put_sorted
@@ -25,14 +24,10 @@ from oneread.store.engine import Column, FirstUnder, differing
 from oneread.store.requests import Found, Read, Request, Scan
 from oneread.store.rows import Cell, EntityRow, Families, Row, RowRange, Table, as_entity_row, values_of_rows
 
-LmdbCursor: TypeAlias = "lmdb.Cursor[bytes]"
-Database: TypeAlias = "lmdb._Database"  # noqa: SLF001 - py-lmdb has no public name for it
-"""A named database of LMDB."""
-
 _AT_ONCE: Final = 64
 """Rows that are read in one step; those beyond the end of the range were read for nothing."""
 
-Tables: TypeAlias = Mapping[Table, Database]
+Tables: TypeAlias = Mapping[Table, LmdbDatabase]
 """Each table's named database."""
 
 
@@ -54,13 +49,13 @@ class JobWork:
 class WriteGroup:
     """The LMDB transaction of a group."""
 
-    def __init__(self, environment: lmdb.Environment, path: str, disk: Disk, files: StoreFiles) -> None:
+    def __init__(self, environment: LmdbEnvironment, path: str, disk: Disk, files: StoreFiles) -> None:
         self._path = path
         self._disk = disk
         self._files = files
         try:
             self._transaction = environment.begin(write=True)
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             raise translate(failure, path) from failure
         if disk.in_doubt:
             try:
@@ -83,13 +78,13 @@ class WriteGroup:
             return
         try:
             attempt.apply()
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             raise translate(failure, self._path) from failure
 
     def commit(self) -> None:
         try:
             self._transaction.commit()
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             self._disk.doubt()
             raise translate_commit(failure, self._path) from failure
         try:
@@ -112,7 +107,7 @@ class _Abandoned(BaseException):
 class Attempt(embedded.RowWrites):
     """One job inside the group's transaction."""
 
-    def __init__(self, transaction: lmdb.Transaction[bytes], tables: Tables, path: str, job: WriterJob) -> None:
+    def __init__(self, transaction: LmdbTransaction, tables: Tables, path: str, job: WriterJob) -> None:
         self._transaction = transaction
         self._tables = tables
         self._path = path
@@ -122,7 +117,7 @@ class Attempt(embedded.RowWrites):
     def write(self, asked: Request[Any]) -> Any:
         try:
             return super().write(asked)
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             raise translate(failure, self._path) from failure
 
     def apply(self) -> None:
@@ -164,7 +159,7 @@ class Attempt(embedded.RowWrites):
                 return row_format.decode_rows(table, keys, values, families)
             found = map(self._transaction.get, keys, repeat(None), repeat(self._tables[table]))
             return row_format.decode_rows(table, keys, found, families)
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             raise translate(failure, self._path) from failure
 
     def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
@@ -175,7 +170,7 @@ class Attempt(embedded.RowWrites):
                 return [*map(as_entity_row, self.read("roots", keys, "dm"))]
             found = map(self._transaction.get, keys, repeat(None), repeat(self._tables["roots"]))
             return row_format.decode_roots(keys, found)
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             raise translate(failure, self._path) from failure
 
     def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
@@ -191,7 +186,7 @@ class Attempt(embedded.RowWrites):
                 return values_of_rows(self.read(table, keys, "dm"))
             found = map(self._transaction.get, keys, repeat(None), repeat(self._tables[table]))
             return row_format.decode_values(table, keys, found)
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             raise translate(failure, self._path) from failure
 
     def scan(
@@ -210,7 +205,7 @@ class Attempt(embedded.RowWrites):
             }
             rows = ((key, row) for key, value in stored if (row := row_format.decode(table, key, value, "dm")))
             return embedded.first(embedded.merged(rows, own, within, reverse=reverse), limit, families)
-        except lmdb.Error as failure:
+        except binding.Error as failure:
             raise translate(failure, self._path) from failure
 
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
@@ -224,19 +219,19 @@ class Attempt(embedded.RowWrites):
         row_format.encode_values(table, values, stamp, self._written.setdefault(table, {}))
 
 
-def read(transaction: lmdb.Transaction[bytes], database: Database, asked: Read) -> list[Row | None]:
+def read(transaction: LmdbTransaction, database: LmdbDatabase, asked: Read) -> list[Row | None]:
     """Rows by key, in the order of the keys."""
     values = map(transaction.get, asked.keys, repeat(None), repeat(database))
     return row_format.decode_rows(asked.table, asked.keys, values, asked.families)
 
 
-def scan(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) -> list[Found]:
+def scan(transaction: LmdbTransaction, database: LmdbDatabase, asked: Scan) -> list[Found]:
     """The first rows of a range that a reader of the wanted families sees."""
     entries = between(transaction, database, asked.range, reverse=asked.reverse)
     return first_rows(entries, asked.table, asked.limit, asked.families)
 
 
-def scan_checked(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) -> list[Found]:
+def scan_checked(transaction: LmdbTransaction, database: LmdbDatabase, asked: Scan) -> list[Found]:
     """`scan`, where the bytes of each row were read by its key as well; raises Corrupt where they differ."""
 
     def checked(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
@@ -266,7 +261,7 @@ def first_rows(entries: Iterator[tuple[bytes, bytes]], table: Table, limit: int,
     return found
 
 
-def column(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan, name: bytes) -> Column:
+def column(transaction: LmdbTransaction, database: LmdbDatabase, asked: Scan, name: bytes) -> Column:
     """The keys and one cell's values of the first rows of a scan that have it."""
     wanted, limit, reverse = asked.range, asked.limit, asked.reverse
     entries = _onwards(transaction.cursor(database), wanted, reverse=reverse)
@@ -281,7 +276,7 @@ def column(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan
     return keys, values
 
 
-def first_under(transaction: lmdb.Transaction[bytes], database: Database, first: FirstUnder, name: bytes) -> Column:
+def first_under(transaction: LmdbTransaction, database: LmdbDatabase, first: FirstUnder, name: bytes) -> Column:
     """The keys and one cell's values of the first rows under a prefix that have it."""
     table, prefix, most = first
     cursor = transaction.cursor(database)
@@ -306,7 +301,7 @@ def _within(read: list[tuple[bytes, bytes]], wanted: RowRange, *, reverse: bool)
 
 
 def between(
-    transaction: lmdb.Transaction[bytes], database: Database, wanted: RowRange, *, reverse: bool
+    transaction: LmdbTransaction, database: LmdbDatabase, wanted: RowRange, *, reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values of a range, from its start or from its end."""
     start, stop = wanted.start, wanted.stop

@@ -13,8 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Final, TypeAlias
 
-import lmdb
-
+from oneread.engines.lmdb import binding
 from oneread.engines.lmdb.files import LOCK, OVERWRITTEN_LOCK, find_lock
 from oneread.errors import (
     Corrupt,
@@ -43,29 +42,32 @@ _NO_ADDRESSES: _Meaning = (
     "too little address space; trying again does not help; give a smaller map_size, or raise the limit (`ulimit -v`)",
 )
 _OPEN_TWICE: Final = "is already open in this process"  # py-lmdb's text; the error has no class or code of its own
-_CLIENT: Final[dict[type[lmdb.Error], _Meaning]] = {
-    lmdb.MapFullError: (LimitExceeded, "the store has reached its map_size; nothing was written; give a larger one"),
-    lmdb.MapResizedError: (LimitExceeded, "the store has outgrown this process's map_size; open it with a larger one"),
-    lmdb.ReadersFullError: (
+_CLIENT: Final[dict[type[binding.Error], _Meaning]] = {
+    binding.MapFullError: (LimitExceeded, "the store has reached its map_size; nothing was written; give a larger one"),
+    binding.MapResizedError: (
+        LimitExceeded,
+        "the store has outgrown this process's map_size; open it with a larger one",
+    ),
+    binding.ReadersFullError: (
         LimitExceeded,
         "more readers than max_readers at one time; all processes must be restarted with more",
     ),
-    lmdb.DbsFullError: (LimitExceeded, "too many table-name prefixes are open in this process; close some"),
-    lmdb.TxnFullError: (
+    binding.DbsFullError: (LimitExceeded, "too many table-name prefixes are open in this process; close some"),
+    binding.TxnFullError: (
         LimitExceeded,
         "the transaction changes too many pages; nothing was written; write in smaller parts",
     ),
-    lmdb.BadValsizeError: (InvalidKey, "a row's key is at least one byte long"),
-    lmdb.DiskError: (LimitExceeded, FULL_DISK),
-    lmdb.MemoryError: _NO_ADDRESSES,
-    lmdb.ReadonlyError: _FORBIDDEN,
-    lmdb.BadRslotError: (StoreReplaced, OVERWRITTEN_LOCK),
-    lmdb.LockError: (Unavailable, "the store's lock file is busy; try again"),
-    lmdb.InvalidError: _FOREIGN,
-    lmdb.VersionMismatchError: _FOREIGN,
-    lmdb.CorruptedError: _DAMAGED,
-    lmdb.PageNotFoundError: _DAMAGED,
-    lmdb.PanicError: (Unavailable, "an earlier write failed in the middle; close the store and open it again"),
+    binding.BadValsizeError: (InvalidKey, "a row's key is at least one byte long"),
+    binding.DiskError: (LimitExceeded, FULL_DISK),
+    binding.MemoryError: _NO_ADDRESSES,
+    binding.ReadonlyError: _FORBIDDEN,
+    binding.BadRslotError: (StoreReplaced, OVERWRITTEN_LOCK),
+    binding.LockError: (Unavailable, "the store's lock file is busy; try again"),
+    binding.InvalidError: _FOREIGN,
+    binding.VersionMismatchError: _FOREIGN,
+    binding.CorruptedError: _DAMAGED,
+    binding.PageNotFoundError: _DAMAGED,
+    binding.PanicError: (Unavailable, "an earlier write failed in the middle; close the store and open it again"),
 }
 _NO_ROOM: Final[dict[int, _Meaning]] = {
     errno.ENOSPC: (LimitExceeded, FULL_DISK),
@@ -96,13 +98,13 @@ _SYSTEM: Final[dict[int, _Meaning]] = {
 }
 
 
-def translate(failure: lmdb.Error | OSError, path: str) -> OnereadError:
+def translate(failure: binding.Error | OSError, path: str) -> OnereadError:
     """What a failure of LMDB or of the system means for the store, or the copy of one, at `path`."""
     kind, message = _NO_ROOM[lacking] if (lacking := _lack_of_room(failure, path)) else _meaning(failure)
     return kind(message, path=path, error=str(failure))
 
 
-def _meaning(failure: lmdb.Error | OSError) -> _Meaning:
+def _meaning(failure: binding.Error | OSError) -> _Meaning:
     if isinstance(failure, OSError):
         return _SYSTEM.get(failure.errno or 0, (Unavailable, "the operating system refused the call"))
     if _OPEN_TWICE in str(failure):
@@ -114,7 +116,7 @@ def _meaning(failure: lmdb.Error | OSError) -> _Meaning:
     )
 
 
-def _lack_of_room(failure: lmdb.Error | OSError, path: str, cut_short: tuple[int, ...] = _CUT_SHORT) -> int:
+def _lack_of_room(failure: binding.Error | OSError, path: str, cut_short: tuple[int, ...] = _CUT_SHORT) -> int:
     """The system's number of the missing room; 0 where there is room, or the failure is of another kind.
 
     LMDB reports a write that the system cut short by a number that says little; the next write would say why.
@@ -134,7 +136,7 @@ def _lack_of_room(failure: lmdb.Error | OSError, path: str, cut_short: tuple[int
     return known
 
 
-def translate_lock(failure: lmdb.LockError, path: str) -> OnereadError:
+def translate_lock(failure: binding.LockError, path: str) -> OnereadError:
     """The error when the first reader of a process got no lock; no environment of the store is open here.
 
     LMDB knows processes by their PID: each locks the byte of that number in the lock file (mdb.c: mdb_reader_pid).
@@ -146,13 +148,13 @@ def translate_lock(failure: lmdb.LockError, path: str) -> OnereadError:
     return Unsupported(SAME_PID, path=path, pid=pid)
 
 
-def _code(failure: lmdb.Error) -> int:
+def _code(failure: binding.Error) -> int:
     """LMDB's number of a failure; py-lmdb's own errors have none."""
     code: int = getattr(failure, "code", 0)
     return code
 
 
-def translate_commit(failure: lmdb.Error, path: str) -> OnereadError:
+def translate_commit(failure: binding.Error, path: str) -> OnereadError:
     """The error of a failed commit: without room nothing is written, after any other failure that is unknown."""
     error = translate(failure, path)
     if isinstance(error, LimitExceeded):
@@ -162,7 +164,7 @@ def translate_commit(failure: lmdb.Error, path: str) -> OnereadError:
     )
 
 
-def translate_copy(failure: lmdb.Error, path: str, into: str) -> OnereadError:
+def translate_copy(failure: binding.Error, path: str, into: str) -> OnereadError:
     """The error of a copy of the store at `path`: of the folder that it is made in, where that has no room."""
     lacking = _lack_of_room(failure, into, (*_CUT_SHORT, 0))
     if not lacking:

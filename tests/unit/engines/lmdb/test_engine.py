@@ -1,8 +1,7 @@
-import lmdb
 import msgspec
 import pytest
 
-from oneread.engines.lmdb import LmdbEngine, engine, environment
+from oneread.engines.lmdb import LmdbEngine, binding, engine, environment
 from oneread.engines.lmdb.environment import Settings, acquire, release
 from oneread.errors import Closed, Corrupt, InvalidKey, InvalidUrl, LimitExceeded, OutcomeUnknown, Unavailable
 from oneread.store.requests import Increment, Mutate, Read, Scan
@@ -66,7 +65,7 @@ def test_a_failing_commit_is_an_unknown_outcome(store, monkeypatch):
 
                 def commit(self):
                     transaction.abort()
-                    raise lmdb.Error("commit", 5)
+                    raise binding.Error("commit", 5)
 
             self._transaction = Broken()
 
@@ -162,8 +161,8 @@ def test_opening_and_closing_wait_for_each_other_with_a_deadline(tmp_path):
 
 
 def test_a_py_lmdb_without_a_list_of_open_files_needs_no_telling(monkeypatch):
-    monkeypatch.setattr(lmdb, "_envid", None)
-    environment._distinguish_child(1)
+    monkeypatch.setattr(binding.maker, "_envid", None)
+    binding.distinguish_child(1)
 
 
 def test_the_capabilities_are_those_of_memory_but_for_one(store):

@@ -1,8 +1,8 @@
-import lmdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oneread.engines.lmdb import binding
 from oneread.engines.lmdb.runs import PAGE, put_sorted
 
 KEYS = st.integers(0, 400).map(b"%03d".__mod__)
@@ -12,7 +12,7 @@ ENTRIES = st.dictionaries(KEYS, VALUES, max_size=60)
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    with lmdb.open(str(tmp_path_factory.mktemp("runs")), map_size=1 << 30, sync=False) as opened:
+    with binding.open_environment(str(tmp_path_factory.mktemp("runs")), map_size=1 << 30, sync=False) as opened:
         yield opened
 
 

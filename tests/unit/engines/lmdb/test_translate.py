@@ -1,9 +1,9 @@
 import errno
 import pickle
 
-import lmdb
 import pytest
 
+from oneread.engines.lmdb import binding
 from oneread.engines.lmdb import translate as translating
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.errors import Corrupt, InvalidUrl, LimitExceeded, OutcomeUnknown, StoreError, Unavailable, UsageError
@@ -11,7 +11,7 @@ from oneread.errors import Corrupt, InvalidUrl, LimitExceeded, OutcomeUnknown, S
 
 def numbered(code):
     """A failure as py-lmdb raises it for a number of LMDB or of the system."""
-    failure = lmdb.Error("asked")
+    failure = binding.Error("asked")
     failure.code = code
     return failure
 
@@ -19,17 +19,17 @@ def numbered(code):
 @pytest.mark.parametrize(
     ("failure", "kind"),
     [
-        (lmdb.Error("closed"), Unavailable),
-        (lmdb.MapFullError("put"), LimitExceeded),
-        (lmdb.DiskError("put"), LimitExceeded),
-        (lmdb.CorruptedError("get"), Corrupt),
-        (lmdb.InvalidError("open"), Corrupt),
+        (binding.Error("closed"), Unavailable),
+        (binding.MapFullError("put"), LimitExceeded),
+        (binding.DiskError("put"), LimitExceeded),
+        (binding.CorruptedError("get"), Corrupt),
+        (binding.InvalidError("open"), Corrupt),
         (numbered(errno.ENOENT), InvalidUrl),
         (numbered(errno.EMFILE), Unavailable),
         (numbered(errno.EIO), Unavailable),
         (OSError(errno.EACCES, "no"), InvalidUrl),
         (numbered(errno.ENOMEM), LimitExceeded),
-        (lmdb.MemoryError("open"), LimitExceeded),
+        (binding.MemoryError("open"), LimitExceeded),
         (OSError(errno.ENOSPC, "full"), LimitExceeded),
         (OSError(errno.EDQUOT, "quota"), LimitExceeded),
         (OSError(errno.EFBIG, "large"), LimitExceeded),
@@ -45,13 +45,14 @@ def test_each_failure_has_its_meaning(failure, kind):
 
 
 def test_every_error_of_lmdb_becomes_one_of_ours():
-    kinds = [kind for kind in vars(lmdb).values() if isinstance(kind, type) and issubclass(kind, lmdb.Error)]
+    found = vars(binding.maker).values()
+    kinds = [kind for kind in found if isinstance(kind, type) and issubclass(kind, binding.Error)]
     assert len(kinds) > 20
     for kind in kinds:
         assert isinstance(translate(kind("asked"), "store"), (StoreError, UsageError))
 
 
-@pytest.mark.parametrize("kind", [lmdb.MapFullError, lmdb.DiskError, lmdb.TxnFullError])
+@pytest.mark.parametrize("kind", [binding.MapFullError, binding.DiskError, binding.TxnFullError])
 def test_a_commit_that_found_no_room_left_nothing(kind, tmp_path):
     assert type(translate_commit(kind("commit"), str(tmp_path))) is LimitExceeded
 
@@ -93,5 +94,5 @@ def test_any_other_failure_of_a_commit_is_an_unknown_outcome(tmp_path):
 
 
 def test_an_error_travels_between_processes():
-    error = pickle.loads(pickle.dumps(translate(lmdb.MapFullError("put"), "store")))
+    error = pickle.loads(pickle.dumps(translate(binding.MapFullError("put"), "store")))
     assert (type(error), error.facts["path"]) == (LimitExceeded, "store")
