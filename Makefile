@@ -48,6 +48,11 @@ $(VENV)/.everything: $(BIN)/pip pyproject.toml requirements/run.txt requirements
 	@$(call INSTALL,requirements/develop.txt)
 	@touch $(VENV)/.runtime $@
 
+# The compiled binding to LMDB, where there is a C compiler.
+$(VENV)/.native: $(VENV)/.everything $(wildcard native/*.* native/src/* native/lmdb/*.* native/lmdb/patches/*)
+	@$(BIN)/python -m tools.native install
+	@touch $@
+
 $(BIN)/uv:
 	@$(MAKE) setup
 
@@ -56,7 +61,7 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | expand -t 10
 
 .PHONY: setup
-setup: $(VENV)/.everything ## everything that developing needs, in .venv
+setup: $(VENV)/.everything $(VENV)/.native ## everything that developing needs, in .venv
 
 .PHONY: demo
 demo: $(if $(filter hbase:% bigtable:%,$(DB)),$(VENV)/.everything,$(VENV)/.runtime) ## a shop on an embedded store, or in DB='memory://?span=row', 'hbase://...', 'bigtable://...': every page is one read

@@ -1,0 +1,171 @@
+/* oneread_native: LMDB for Python, as much of it as the LMDB engine of oneread asks, by the names of py-lmdb.
+ *
+ * Everything in a structure below is read and written by the thread that holds the interpreter's lock (GIL). A call of
+ * LMDB that may wait for a disk or for a lock runs without it, between `enter` and `leave`, which count it: nothing that
+ * such a call uses is closed before the count is zero again. See docs/design/native.md.
+ */
+#ifndef ONEREAD_BINDING_H
+#define ONEREAD_BINDING_H
+
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030b0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <sys/types.h>
+
+#include "lmdb.h"
+
+typedef struct Environment Environment;
+typedef struct Transaction Transaction;
+typedef struct Cursor Cursor;
+
+/* What tells a file from every other one; zeros where there is none. */
+typedef struct {
+    dev_t device;
+    ino_t inode;
+} FileKey;
+
+struct Environment {
+    PyObject_HEAD
+    MDB_env *env;      /* NULL before it is open and after it is closed */
+    Environment *next; /* all that this process has open */
+    Transaction *open; /* those that have not ended; not counted: each of them holds its environment */
+    MDB_txn *spare;    /* a read transaction that was reset, for the next one to renew */
+    FileKey data, lock;
+    pid_t pid; /* of the process that opened it */
+    MDB_dbi main;
+    int busy; /* calls that run without the interpreter's lock */
+    int closing;
+    int readonly;
+    int spares; /* how many read transactions are kept: none or one */
+};
+
+typedef struct {
+    PyObject_HEAD
+    Environment *environment; /* held */
+    MDB_dbi dbi;
+} Database;
+
+struct Transaction {
+    PyObject_HEAD
+    Environment *environment; /* held */
+    MDB_txn *txn;             /* NULL once it has ended */
+    Transaction *next, *previous;
+    Cursor *cursors; /* those that are open; not counted: each of them holds its transaction */
+    MDB_dbi dbi;     /* of calls that name no database */
+    int write;
+    int busy;
+    unsigned changes;     /* how often it has written: what a cursor has seen of older pages is read again */
+    unsigned long thread; /* which began it: LMDB's lock of writers is a thread's */
+};
+
+struct Cursor {
+    PyObject_HEAD
+    Transaction *transaction; /* held */
+    MDB_cursor *cursor;       /* NULL once it, or its transaction, was closed */
+    Cursor *next, *previous;
+    MDB_val key, value; /* in LMDB's pages; of size 0 where it is at no entry */
+    int positioned;
+    int busy;
+    unsigned seen; /* the transaction's changes when key and value were read */
+};
+
+extern PyTypeObject *environment_type, *database_type, *transaction_type, *cursor_type, *entries_type;
+
+/* ---- errors.c ---- */
+
+/* Makes Error and its kinds, as attributes of the module. Returns 0, or -1 with an exception set. */
+int add_errors(PyObject *module);
+
+/* Raises the error of a number of LMDB or of the system, "what: reason", with the number as its `code`. Returns NULL. */
+void *fail(const char *what, int code);
+
+/* Raises the error of an object that was closed, or whose transaction has ended. Returns NULL. */
+void *fail_closed(void);
+
+/* ---- arguments.c ---- */
+
+/* The arguments of a call: `positional` of the `count` names may be given by place, the first `required` must be. */
+typedef struct {
+    const char *const *names;
+    Py_ssize_t count, positional, required;
+} Call;
+
+/* Puts the arguments into `found`, borrowed; a place of `found` that no argument is for is left as it is. Returns 1, or
+ * 0 with TypeError set. `names` are those of the last arguments, or NULL. */
+int take(const Call *call, PyObject *const *arguments, Py_ssize_t places, PyObject *names, PyObject **found);
+
+/* The bytes of an object, which are its own: valid while the caller holds it. Returns 1, or 0 with TypeError set. */
+int bytes_of(PyObject *object, MDB_val *value);
+
+/* ---- environment.c ---- */
+
+/* Makes the types Environment and Database, and has a fork's child know its own number. Returns 0, or -1 with an
+ * exception set. */
+int add_environment(PyObject *module);
+
+/* Whether calls may use the environment: it is open, in this process, and not being closed. Returns 1, or 0 with an
+ * exception set. */
+int environment_is_usable(Environment *self);
+
+/* Whether the environment was opened by this process, and not by the one that a fork copied. */
+int environment_is_ours(const Environment *self);
+
+/* The handle of a database of this environment; `otherwise` for NULL and None. Returns 1, or 0 with an exception set. */
+int handle_of(const Environment *self, PyObject *database, MDB_dbi otherwise, MDB_dbi *handle);
+
+/* Sleeps for a moment without the interpreter's lock, for a loop that waits for calls of other threads to end. */
+void wait_a_moment(void);
+
+/* A dictionary of what LMDB says of a tree. Returns a new reference, or NULL with an exception set. */
+PyObject *tree_facts(const MDB_stat *found);
+
+/* ---- guard.c ---- */
+
+/* What the file is now; zeros where there is none. */
+FileKey file_key(const char *path);
+
+/* Whether both are one file; never for zeros. */
+int is_same_file(FileKey one, FileKey other);
+
+/* How often this process has mapped the file, as LMDB does; 0 where the system does not say. */
+int mappings_of(FileKey file);
+
+/* ---- transaction.c ---- */
+
+/* Makes the type Transaction. Returns 0, or -1 with an exception set. */
+int add_transaction(PyObject *module);
+
+/* Begins a transaction whose calls use `dbi` where they name no database. A write transaction waits for those of other
+ * threads and processes, without the interpreter's lock. Returns a new reference, or NULL with an exception set. */
+PyObject *transaction_begin(Environment *environment, MDB_dbi dbi, int write);
+
+/* Ends a transaction, once: waits for calls of other threads that use it, closes its cursors, and commits it or takes
+ * it back. In a fork's child it only forgets it. Returns 0 or LMDB's number of the failure, and sets no exception. */
+int transaction_end(Transaction *self, int commit);
+
+/* Whether a call may use the transaction: it has not ended, its environment is usable, and no other thread writes in
+ * it. Returns 1, or 0 with an exception set. */
+int transaction_is_usable(Transaction *self);
+
+/* Between the two a call runs without the interpreter's lock: neither the transaction nor its environment is closed. */
+void enter(Transaction *self);
+void leave(Transaction *self);
+
+/* ---- cursor.c ---- */
+
+/* Makes the type Cursor, and that of its iterators. Returns 0, or -1 with an exception set. */
+int add_cursor(PyObject *module);
+
+/* Opens a cursor. Returns a new reference, or NULL with an exception set. */
+PyObject *cursor_open(Transaction *transaction, MDB_dbi dbi);
+
+/* Closes a cursor, once; its object stays. Sets no exception. */
+void cursor_shut(Cursor *self);
+
+/* Reads a byte of each page of a value, without the interpreter's lock, so that copying it waits for no disk. */
+void touch(const MDB_val *value);
+
+#endif
