@@ -8,7 +8,9 @@ import pytest
 from examples.shop.schema import SHOP, Buyer, Customer, Product, Purchase, Sold
 from oneread import connect
 from oneread.cli import doctor
+from oneread.engines.lmdb import binding
 from oneread.heat.doctor import HeatFinding
+from oneread.store.engine import NOT_NATIVE
 
 GIVEN = "--schema", "examples.shop.schema:SHOP"
 COUNTRIES = ("NL", "BE", "DE", "FR", "PT", "IE")
@@ -40,7 +42,7 @@ def shop(bare, new_url):
 
 
 def test_a_hot_group_is_named_with_its_declaration(shop, kind_of_store):
-    ran = shop()
+    ran, native = shop(), binding.NATIVE if kind_of_store == "lmdb" else NOT_NATIVE
     assert ran.code == 0
     severity, declaration, option, *others = ran.out.splitlines()
     assert severity == (
@@ -52,7 +54,8 @@ def test_a_hot_group_is_named_with_its_declaration(shop, kind_of_store):
     assert option == "          shards = 16"
     assert [each.split(" cost")[0].strip() for each in others[:2]] == ["a get", "a save"]
     assert others[2].endswith("a row gets 0.3 a second")
-    assert len(others) == 3
+    assert others[3] == f"native: {'yes' if native else 'no'}, because {native.why}"
+    assert len(others) == 4
 
 
 def test_all_of_it_as_json(shop):

@@ -9,10 +9,9 @@ import contextlib
 import os
 import signal
 
-import lmdb
 import pytest
 
-from oneread.engines.lmdb import LmdbEngine, environment
+from oneread.engines.lmdb import LmdbEngine, binding, environment
 from oneread.errors import LimitExceeded
 from tests.failures.stores import child, keys, put
 
@@ -76,7 +75,7 @@ def test_a_reader_that_finds_no_slot_clears_them(tmp_path, ask):
 def occupied(engine):
     """Read transactions in every slot that is left."""
     held = []
-    with contextlib.suppress(lmdb.ReadersFullError):
+    with contextlib.suppress(binding.ReadersFullError):
         while True:
             held.append(engine._environment.lmdb.begin())
     return held

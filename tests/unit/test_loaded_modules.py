@@ -23,6 +23,7 @@ HEAVY = [
     "lmdb",
     "logging",
     "msgspec",
+    "oneread_native",
     "random",
     "uuid",
 ]
@@ -75,7 +76,7 @@ def test_declarations_load_no_database(tmp_path):
 @pytest.mark.parametrize(
     ("url", "absent"),
     [
-        ("memory://", ["lmdb", "asyncio", "oneread.engines.lmdb", "oneread.engines.one_row_memory"]),
+        ("memory://", ["lmdb", "oneread_native", "asyncio", "oneread.engines.lmdb", "oneread.engines.one_row_memory"]),
         ("lmdb://store", ["asyncio", "oneread.engines.memory", "oneread.engines.one_row_memory"]),
     ],
 )

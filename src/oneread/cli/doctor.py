@@ -34,13 +34,14 @@ def command(given: Invocation, *, last: LastOption = "24h", check: SeverityOptio
     """
     output, severities = given.output, get_args(FindingSeverity)
     with reading(given.db, given.schema) as database:
-        found = database.doctor(last=time_of(last))
+        found, native = database.doctor(last=time_of(last)), database.native
     output.document(found)
     for finding in found:
         for line in _lines(finding):
             output.text(line)
     if not found:
         output.text("nothing was found in what programs recorded with connect(url, schema, heat=1.0)")
+    output.text(f"native: {'yes' if native else 'no'}, because {native.why}")
     if check is not None and any(severities.index(each.severity) <= severities.index(check) for each in found):
         raise typer.Exit(FOUND)
 

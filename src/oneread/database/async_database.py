@@ -94,7 +94,7 @@ from oneread.plans.progress import (
 from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
-from oneread.store.engine import LocalReads, Measured
+from oneread.store.engine import LocalReads, Measured, NativeBinding
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
 from oneread.transactions.tasks import Draining, TaskStepResult
@@ -182,6 +182,11 @@ class AsyncDatabase(
         Of a store that changes one row at a time as its last verb found: verbs look once a second.
         """
         return self._moves is not None and self._moves.has_moved
+
+    @property
+    def native(self) -> NativeBinding:
+        """Whether oneread-native makes the calls of this store, and why: `print(db.native.why)`. No request is made."""
+        return self._driver.engine.capabilities.native
 
     def __repr__(self) -> str:
         catalog = self.operations.catalog

@@ -110,6 +110,19 @@ class RowTransaction(RowReads, Protocol):
         self.replace("roots", {key: row_of_root(root) for key, root in roots.items()})
 
 
+class NativeBinding(msgspec.Struct, frozen=True):
+    """Whether oneread-native makes the calls of a store, and why."""
+
+    runs: bool
+    why: str
+
+    def __bool__(self) -> bool:
+        return self.runs
+
+
+NOT_NATIVE: Final = NativeBinding(runs=False, why="only LMDB's stores run on oneread-native")
+
+
 class Capabilities(msgspec.Struct, frozen=True):
     """What one engine promises.
 
@@ -125,6 +138,7 @@ class Capabilities(msgspec.Struct, frozen=True):
         in_flight: requests of one process that are answered at the same time; with 1, one after the other is as fast.
         grace: seconds that removed rows stay, on an engine without `spans_rows`: no write is ever later than that. None
             where it is not known how late one may be: they stay for good.
+        native: whether oneread-native makes its calls.
     """
 
     spans_rows: bool
@@ -137,6 +151,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     max_row: int
     in_flight: int = 1
     grace: int | None = GRACE
+    native: NativeBinding = NOT_NATIVE
 
 
 class Engine(Protocol):

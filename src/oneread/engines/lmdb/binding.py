@@ -1,13 +1,49 @@
 """What the engine asks of LMDB, by the names of py-lmdb: the only module that imports a binding to it.
 
-The names are the binding's own objects, so that a call costs what the binding takes.
+There are two: oneread-native, where it is installed, and py-lmdb. Each has LMDB compiled in, and two copies of it must
+not open a file in one process: closing either gives up the locks of both. So a process has one, from its start. The
+names are the binding's own objects, so that a call costs what the binding takes. See docs/design/native.md.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import lmdb as maker
+from oneread.store.engine import NativeBinding
+
+_ASKED: Final = "ONEREAD_NATIVE"
+
+
+def choose() -> tuple[Any, NativeBinding]:
+    """The binding that this process uses, and why.
+
+    Raises:
+        ImportError: ONEREAD_NATIVE=1 asks for oneread-native, which cannot be imported.
+    """
+    asked = os.environ.get(_ASKED)
+    if asked == "0":
+        why = f"{_ASKED}=0 asks for py-lmdb"
+    else:
+        try:
+            native = import_module("oneread_native")
+        except ImportError as failure:
+            if asked == "1":
+                raise
+            missing = isinstance(failure, ModuleNotFoundError)
+            why = "oneread-native is not installed" if missing else f"oneread-native cannot be loaded: {failure}"
+        else:
+            return native, NativeBinding(runs=True, why=f"oneread-native {native.__version__} is installed")
+    return import_module("lmdb"), NativeBinding(runs=False, why=why)
+
+
+if TYPE_CHECKING:
+    import lmdb as maker
+
+    NATIVE: NativeBinding
+else:
+    maker, NATIVE = choose()
 
 LmdbEnvironment: TypeAlias = "maker.Environment"
 LmdbTransaction: TypeAlias = "maker.Transaction[bytes]"

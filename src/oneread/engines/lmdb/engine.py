@@ -37,7 +37,7 @@ from oneread.store.uninterrupted import run_uninterrupted
 
 T = TypeVar("T")
 
-CAPABILITIES: Final = msgspec.structs.replace(embedded.CAPABILITIES, persistent=True)
+CAPABILITIES: Final = msgspec.structs.replace(embedded.CAPABILITIES, persistent=True, native=binding.NATIVE)
 
 PATIENCE: Final = 30.0
 """Seconds that a write outside a transaction waits for its turn, and opening and closing wait for others."""

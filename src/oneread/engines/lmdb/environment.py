@@ -404,13 +404,12 @@ def _open(path: str, settings: Settings) -> LmdbEnvironment:
     try:
         if data.exists():
             check_data_file(path, data)
-        environment = binding.open_environment(
+        environment = binding.open_environment(  # without writemap: a full disk would kill the process
             path,
             map_size=settings.map_size,
             readonly=settings.read_only,
             metasync=settings.durability == "group",
             sync=settings.durability != "none",
-            writemap=False,  # a full disk would kill the process
             max_readers=settings.max_readers,
             max_dbs=MAX_DATABASES,
             max_spare_txns=1,  # saves a read a quarter of its time; see _Immortal for what makes it safe

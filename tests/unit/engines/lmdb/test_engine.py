@@ -161,11 +161,11 @@ def test_opening_and_closing_wait_for_each_other_with_a_deadline(tmp_path):
 
 
 def test_a_py_lmdb_without_a_list_of_open_files_needs_no_telling(monkeypatch):
-    monkeypatch.setattr(binding.maker, "_envid", None)
+    monkeypatch.setattr(binding.maker, "_envid", None, raising=False)
     binding.distinguish_child(1)
 
 
-def test_the_capabilities_are_those_of_memory_but_for_one(store):
+def test_the_capabilities_are_those_of_memory_but_for_two(store):
     assert store.capabilities is engine.CAPABILITIES
     with pytest.raises(LimitExceeded):
         replace(store, {b"k" * (store.capabilities.max_key + 1): ROW})

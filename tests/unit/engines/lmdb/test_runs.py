@@ -1,3 +1,5 @@
+from contextlib import contextmanager
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,19 +14,29 @@ ENTRIES = st.dictionaries(KEYS, VALUES, max_size=60)
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    with binding.open_environment(str(tmp_path_factory.mktemp("runs")), map_size=1 << 30, sync=False) as opened:
+    path = str(tmp_path_factory.mktemp("runs"))
+    with binding.open_environment(path, map_size=1 << 30, sync=False, max_dbs=1) as opened:
         yield opened
+
+
+@contextmanager
+def emptied(environment):
+    """A transaction, and its database, which has no entries."""
+    with environment.begin(write=True) as transaction:
+        database = environment.open_db(b"rows", transaction)
+        for key, _value in list(transaction.cursor(database)):
+            transaction.delete(key, db=database)
+        yield transaction, database
 
 
 @given(st.lists(ENTRIES, min_size=1, max_size=4))
 def test_every_batch_is_put_and_nothing_else_changes(environment, batches):
     expected = {}
-    with environment.begin(write=True) as transaction:
-        transaction.drop(environment.open_db(), delete=False)
+    with emptied(environment) as (transaction, database):
         for batch in batches:
-            put_sorted(transaction, environment.open_db(), sorted(batch.items()))
+            put_sorted(transaction, database, sorted(batch.items()))
             expected |= batch
-            assert list(transaction.cursor()) == sorted(expected.items())
+            assert list(transaction.cursor(database)) == sorted(expected.items())
 
 
 def put_plainly(transaction, database, entries):
@@ -33,14 +45,12 @@ def put_plainly(transaction, database, entries):
 
 def fill(environment, put, last):
     """How full the leaves are after batches of ascending keys, put in front of these last ones."""
-    database = environment.open_db()
-    with environment.begin(write=True) as transaction:
-        transaction.drop(database, delete=False)
+    with emptied(environment) as (transaction, database):
         for number in range(last):
-            transaction.put(b"last%03d" % number, b"v" * 300)
+            transaction.put(b"last%03d" % number, b"v" * 300, db=database)
         for batch in range(4):
             put(transaction, database, [(b"%06d" % (batch * 1000 + number), b"v" * 300) for number in range(1000)])
-        size = sum(len(key) + len(value) + 10 for key, value in transaction.cursor())
+        size = sum(len(key) + len(value) + 10 for key, value in transaction.cursor(database))
         return size / (transaction.stat(database)["leaf_pages"] * PAGE)
 
 
@@ -72,10 +82,9 @@ class _Spy:
 @pytest.mark.parametrize(("size", "moves"), [(1, False), (15, False), (50, False), (60, True), (200, True)])
 def test_only_a_run_of_pages_moves_what_follows(environment, size, moves):
     """One save puts a row or two in front of others: what follows stays where it is."""
-    with environment.begin(write=True) as transaction:
-        transaction.drop(environment.open_db(), delete=False)
-        transaction.cursor().putmulti([(b"%06d" % number, b"v" * 300) for number in range(100)])
+    with emptied(environment) as (transaction, database):
+        transaction.cursor(database).putmulti([(b"%06d" % number, b"v" * 300) for number in range(100)])
         spy = _Spy(transaction)
-        put_sorted(spy, environment.open_db(), [(b"000050-%03d" % number, b"v" * 300) for number in range(size)])
+        put_sorted(spy, database, [(b"000050-%03d" % number, b"v" * 300) for number in range(size)])
         assert bool(spy.deleted) == moves
-        assert len(list(transaction.cursor())) == 100 + size
+        assert len(list(transaction.cursor(database))) == 100 + size
