@@ -1,0 +1,68 @@
+"""The binding's own tests, with it compiled so that a wrong access to memory ends the process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.native import FOLDER, lacking
+
+FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+TESTS = Path(__file__).with_name("test_calls.py")
+PAST_THE_END = """
+#include <Python.h>
+static PyObject *look(PyObject *module, PyObject *none) {
+    volatile char *some = malloc(1);
+    (void)module, (void)none;
+    return PyLong_FromLong(some[1]);
+}
+static PyMethodDef methods[] = {{"read", look, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "wrong", NULL, -1, methods, NULL, NULL, NULL, NULL};
+PyMODINIT_FUNC PyInit_wrong(void) { return PyModule_Create(&definition); }
+"""
+
+
+@pytest.fixture(scope="module")
+def sanitizer():
+    """The path of gcc's library, which must be loaded before all others."""
+    what = lacking()
+    if what is not None:
+        pytest.skip(f"no sanitizer: {what}")
+    asked = [os.environ.get("CC", "cc"), "-print-file-name=libasan.so"]
+    found = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
+    if not found.exists():
+        pytest.skip("no sanitizer: the C compiler has no AddressSanitizer")
+    return str(found)
+
+
+def environment(sanitizer, folder):
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTEST"))}
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    options = {"ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc", "LD_PRELOAD": sanitizer}
+    return others | options | {"PYTHONPATH": path}
+
+
+def test_no_call_reads_or_writes_memory_that_is_not_its_own(sanitizer, tmp_path):
+    subprocess.run([sys.executable, str(FOLDER / "hatch_build.py"), str(tmp_path), *FLAGS], check=True)
+    env = environment(sanitizer, tmp_path)
+    which = [sys.executable, "-c", "import oneread_native; print(oneread_native.__file__)"]
+    assert subprocess.run(which, env=env, check=True, capture_output=True, text=True).stdout.startswith(str(tmp_path))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS)]
+    ran = subprocess.run(command, env=env, check=False, capture_output=True, text=True, cwd=FOLDER.parent)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "skipped" not in ran.stdout
+
+
+def test_the_sanitizer_finds_a_read_past_the_end(sanitizer, tmp_path):
+    (tmp_path / "wrong.c").write_text(PAST_THE_END)
+    code = "import sysconfig; print(sysconfig.get_paths()['include'])"
+    include = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    built = [os.environ.get("CC", "cc"), *FLAGS, "-fPIC", "-shared", f"-I{include}", "wrong.c", "-o", "wrong.so"]
+    subprocess.run(built, check=True, cwd=tmp_path)
+    command = [sys.executable, "-c", "import wrong; wrong.read()"]
+    env = environment(sanitizer, tmp_path)
+    ran = subprocess.run(command, env=env, check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert ran.returncode != 0
+    assert "wrong.c:6" in ran.stderr
