@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 NAME = "oneread_native.abi3.so"
 _SOURCES = ("lmdb.h", "midl.h", "mdb.c", "midl.c")
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
-_OURS = ("-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers")
+_OURS = ("-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror")
 _THEIRS = ("-w", "-UNDEBUG")  # as py-lmdb compiles them: what LMDB asserts is checked
 
 

@@ -25,8 +25,8 @@ STORES: Final[dict[str, Capabilities]] = {
     "hbase://": hbase.CAPABILITIES,
     "bigtable://": bigtable.CAPABILITIES,
 }
-LEFT_OUT: Final = ("grace",)
-"""Options of a URL rather than what an engine can do."""
+LEFT_OUT: Final = ("grace", "native")
+"""An option of a URL and what a process has installed, rather than what an engine can do."""
 
 _TABLE: Final = re.compile(r"(?<=## What each store can do\n\n)(?:\|.*\n)+")
 _UNITS: Final = ((1 << 20, "MiB"), (1 << 10, "KiB"))
