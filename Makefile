@@ -50,8 +50,7 @@ $(VENV)/.everything: $(BIN)/pip pyproject.toml requirements/run.txt requirements
 
 # The compiled binding to LMDB, where there is a C compiler.
 $(VENV)/.native: $(VENV)/.everything $(wildcard native/*.* native/src/* native/lmdb/*.* native/lmdb/patches/*)
-	@$(BIN)/python -m tools.native install
-	@touch $@
+	@$(BIN)/python -m tools.native install $@
 
 $(BIN)/uv:
 	@$(MAKE) setup

@@ -1,6 +1,7 @@
-"""oneread-native, the compiled binding to LMDB: `python -m tools.native install` builds it where a C compiler is.
+"""oneread-native, the compiled binding to LMDB: `python -m tools.native install STAMP` builds it where a C compiler is.
 
-Where there is none it says so, and stores of LMDB run on py-lmdb. See docs/design/native.md.
+Where there is none it says so, and stores of LMDB run on py-lmdb. The stamp is a file that says to make that it was
+built. See docs/design/native.md.
 """
 
 import os
@@ -24,17 +25,20 @@ def lacking() -> str | None:
     return None
 
 
-def install() -> int:
+def install(stamp: Path) -> int:
     """Build and install it, or say what it lacks: nothing needs it."""
     what = lacking()
     if what is not None:
         print(f"oneread-native is not built, and LMDB's stores run on py-lmdb: {what}")
         return 0
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--force-reinstall"]
-    return subprocess.run([sys.executable, "-m", "pip", "install", *options, str(FOLDER)], check=False).returncode
+    code = subprocess.run([sys.executable, "-m", "pip", "install", *options, str(FOLDER)], check=False).returncode
+    if code == 0:
+        stamp.touch()
+    return code
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] != ["install"]:
-        sys.exit("usage: python -m tools.native install")
-    sys.exit(install())
+    if len(sys.argv) != 3 or sys.argv[1] != "install":  # noqa: PLR2004 - the program, the verb and the stamp
+        sys.exit("usage: python -m tools.native install STAMP")
+    sys.exit(install(Path(sys.argv[2])))
