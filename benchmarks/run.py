@@ -14,6 +14,7 @@ import lmdb
 import msgspec
 
 from benchmarks.rows import Row
+from oneread.engines.lmdb.binding import NATIVE
 from tools.servers import redis
 from tools.servers.postgres import find_programs
 
@@ -83,6 +84,7 @@ def _versions() -> dict[str, str]:
     return {
         "Python": platform.python_version(),
         **{name: _version(name) for name in PACKAGES},
+        "oneread-native": _version("oneread-native") if NATIVE else "none",  # none also where it is not to run
         "LMDB": library,
         "SQLite": sqlite3.sqlite_version,
         "PostgreSQL": server.split()[2] if server else "none",
