@@ -320,6 +320,33 @@ def test_closing_waits_for_what_other_threads_read(binding, tmp_path):
     assert ended == [True] * 4
 
 
+def test_closing_waits_for_a_copy(binding, tmp_path):
+    """One that is stopped in its middle, by a pipe that is full."""
+    environment = opened(binding, tmp_path / "store")
+    with environment.begin(write=True, db=environment.open_db(b"rows")) as writing:
+        writing.cursor().putmulti([(b"%05d" % number, b"v" * 200) for number in range(5000)])
+    outbox, inbox = os.pipe()
+
+    def copy():
+        environment.copyfd(inbox, compact=True)
+        os.close(inbox)
+
+    copying, closing = threading.Thread(target=copy), threading.Thread(target=environment.close)
+    copying.start()
+    with os.fdopen(outbox, "rb") as copied:
+        head = copied.read(1)
+        closing.start()
+        closing.join(0.2)
+        assert closing.is_alive()
+        (tmp_path / "copy").write_bytes(head + copied.read())
+    copying.join()
+    closing.join()
+    with binding.open(str(tmp_path / "copy"), subdir=False, lock=False, max_dbs=4, map_size=SIZE) as copy_of_it:
+        database = copy_of_it.open_db(b"rows", create=False)
+        with copy_of_it.begin(database) as reading:
+            assert reading.stat(database)["entries"] == 5000
+
+
 def test_a_child_leaves_its_parents_environment_alone(native, tmp_path):
     environment = opened(native, tmp_path / "store")
     database = environment.open_db(b"rows")
