@@ -123,10 +123,6 @@ class Story:
             left = [each for each in wanted if each not in self.done]
             self._chance.shuffle(left)
             eraser = self.start(ERASER, *left)
-            for _ in range(
-                2 * self._chance.randrange(min(3, len(left) or 1))
-            ):  # it says that it tries, and that it did
-                self._take(eraser.stdout.readline())
             time.sleep(self._chance.uniform(0, longest))  # the moment of the kill, not a wait for anything
             self.kill(eraser)
             if number % 3 == 1:
