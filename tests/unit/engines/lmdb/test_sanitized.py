@@ -10,6 +10,7 @@ import pytest
 from tools.native import FOLDER, lacking
 
 FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+ROOT = Path(__file__).resolve().parents[4]
 TESTS = Path(__file__).with_name("test_calls.py")
 PAST_THE_END = """
 #include <Python.h>
@@ -34,6 +35,9 @@ def sanitizer():
     found = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
     if not found.exists():
         pytest.skip("no sanitizer: the C compiler has no AddressSanitizer")
+    nothing = [sys.executable, "-c", "pass"]
+    if subprocess.run(nothing, env=environment(str(found), ROOT), check=False, capture_output=True).returncode != 0:
+        pytest.skip("no sanitizer: no Python runs under it on this machine")
     return str(found)
 
 
