@@ -244,7 +244,8 @@ def test_each_verb_is_recorded_or_named(kind):
     recorded = {*VERBS, "counter", *PASSES, *OBSERVED}
     assert recorded <= verbs
     assert verbs - recorded == {
-        "backup", "close", "cost", "version", "moved", "explain", "cache_use", "hot_spots",  # ask the store nothing
+        "backup", "close", "cost", "version", "moved", "native", "explain",  # ask the store nothing
+        "cache_use", "hot_spots",  # likewise
         "heat", "hot_keys", "slow_calls", "doctor",  # would show themselves
         "exists", "scan",  # call find and page
         "places", "erasures", "plan_erasure", "erase", "scrub", "left_bytes",  # of operators, as what shows heat
