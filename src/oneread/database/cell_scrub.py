@@ -9,7 +9,7 @@ docs/decisions/0157-erasing.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from oneread.database.operations import Operations
 from oneread.derivations.copy_cells import EMPTY_CELL
@@ -24,9 +24,9 @@ from oneread.store.rows import MAX_STAMP, UNDECODABLE, Cell, Row, RowMutation, R
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import USED_BY_CELLS, read_used, root_row
 from oneread.transactions.refusals import is_refusal
-from oneread.transactions.root import parse_root
+from oneread.transactions.root import Root, parse_root
 
-PAGE = 200
+PAGE: Final = 200
 """Root rows of one request."""
 
 
@@ -79,22 +79,21 @@ class CellScrub:
         """Puts what the sources of cells have now."""
         sources = sorted({source_part(each.taken) for each in left})
         rows = yield from Read("roots", sources, "dm")
-        found = dict(zip(sources, rows, strict=True))
+        stored = {source: root_row(row) for source, row in zip(sources, rows, strict=True)}
+        roots = {source: parse_root(row) for source, row in stored.items() if row is not None}
         puts: dict[bytes, Row] = {}
         for each in left:
-            cell = self._cell_of(each, found[source_part(each.taken)])
+            root = roots.get(source_part(each.taken))
+            cell = None if root is None else self._cell_of(each, root)
             if cell is not None and cell.stamp >= each.cell.stamp and cell != each.cell:
                 puts.setdefault(each.holder, {})[COPY_CELL + each.taken] = cell
         if puts:
             yield from Mutate("roots", [RowMutation(holder, row) for holder, row in puts.items()])
             self._written += sum(map(len, puts.values()))
 
-    def _cell_of(self, left: LeftCell, row: Row | None) -> Cell | None:
-        """The cell that a task of the source would put there; None for none."""
-        stored = root_row(row)
-        if stored is None:
-            return None
-        source, selection, root = source_part(left.taken), left.taken[-SELECTION_BYTES:], parse_root(stored)
+    def _cell_of(self, left: LeftCell, root: Root) -> Cell | None:
+        """The cell that a task of the source, which is so, would put there; None for none."""
+        source, selection = source_part(left.taken), left.taken[-SELECTION_BYTES:]
         is_erased = self._cells.is_erased(source, root)
         value = EMPTY_CELL if is_erased else None
         if self._cells.has_leaf(source, selection, left.holder):
