@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,7 @@ from oneread.derivations.access import Access, FieldRoute
 from oneread.derivations.derivation import RowForm
 from oneread.derivations.emitted_record import ROWS, SAID_BY_KEY, short_hash, view_token
 from oneread.derivations.operations import CompiledCondition
-from oneread.derivations.row_operations import MakeExtreme, PackedValue
+from oneread.derivations.row_operations import MakeExtreme, PackedValue, PackValue
 from oneread.derivations.rules import Rule
 from oneread.encoding.codec import Codec
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue
@@ -34,8 +34,6 @@ from oneread.transactions.first_rows import FirstRows
 
 EXTREMA: Final = ("least", "greatest", "newest_values")
 """The words of the folds that have a hidden index each."""
-
-PackValue: TypeAlias = Callable[[Any], PackedValue]
 
 _NO_INSTANT: Final = "newest_values(..., by=Membership.joined_at): expected the field of an instant"
 

@@ -18,6 +18,8 @@ from oneread.store.limits import VALUES_BYTES
 PackedValue: TypeAlias = tuple[bytes, "bytes | int"]
 """What a row of an extremum holds, and what the record keeps of that."""
 
+PackValue: TypeAlias = Callable[[Any], PackedValue]
+
 
 # The rows of indexes.
 
@@ -263,7 +265,7 @@ class MakeExtreme(NamedTuple):
     order: ValuePath
     codec: Codec
     """Of the value that orders."""
-    pack: Callable[[Any], PackedValue]
+    pack: PackValue
     condition: CompiledCondition | None
 
     @property
