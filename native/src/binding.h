@@ -38,6 +38,7 @@ struct Environment {
     MDB_dbi main;
     int busy; /* calls that run without the interpreter's lock */
     int closing;
+    int committing; /* a call of `commit` has the turn, or asks for it */
     int readonly;
     int spares; /* how many read transactions are kept: none or one */
 };
@@ -113,6 +114,10 @@ int environment_is_usable(Environment *self);
 /* Whether the environment was opened by this process, and not by the one that a fork copied. */
 int environment_is_ours(const Environment *self);
 
+/* Whether this thread may begin a write transaction now: calls may use the environment, it is not open for reading, and
+ * the thread has none open already. Sets no exception. */
+int environment_may_write(const Environment *self);
+
 /* The handle of a database of this environment; `otherwise` for NULL and None. Returns 1, or 0 with an exception set. */
 int handle_of(const Environment *self, PyObject *database, MDB_dbi otherwise, MDB_dbi *handle);
 
@@ -121,6 +126,22 @@ void wait_a_moment(void);
 
 /* A dictionary of what LMDB says of a tree. Returns a new reference, or NULL with an exception set. */
 PyObject *tree_facts(const MDB_stat *found);
+
+/* ---- commit.c ---- */
+
+/* The method `commit(turn, files, snapshot, reads, writes)`: takes the turn, which is a lock on the open file `turn`, and
+ * writes in a transaction of its own, if what was read at the transaction `snapshot` still is so. `files` are those of
+ * the store: a tuple of (path as bytes, inode, device), looked at before and after. `reads` and `writes` are tuples of (database, ((key, value), ...)), where None stands for a row that is not there; without `reads`, any commit
+ * since has changed them. What is written is written in the order given.
+ *
+ * Answers True when it was committed, False when nothing was written, for whatever reason, and None when it was
+ * committed into a file that is not the store's any more. Raises the error of LMDB's commit, after which the outcome may be unknown, and TypeError. It waits for the turn, and for another thread in
+ * this call, no longer than a few milliseconds. `turn` is a file of its own: whoever else takes this lock in the process
+ * has opened the file again. It may be closed once the environment is. */
+PyObject *environment_commit(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
+
+/* The method `are_files(files)`: whether each path has the file that is named. No signal handler runs meanwhile. */
+PyObject *are_files(PyObject *object, PyObject *given);
 
 /* ---- guard.c ---- */
 

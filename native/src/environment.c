@@ -251,6 +251,10 @@ static int may_write(const Environment *self) {
     return fail("this thread has a write transaction open already", EBUSY) != NULL;
 }
 
+int environment_may_write(const Environment *self) {
+    return self->env && !self->closing && environment_is_ours(self) && !self->readonly && !writer(self, 1);
+}
+
 static PyObject *environment_begin(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
     static const char *const known[] = {"db", "write"};
     static const Call call = {known, 2, 1, 0};
@@ -393,8 +397,10 @@ static PyObject *environment_reader_check(PyObject *object, PyObject *Py_UNUSED(
 #define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, NULL
 
 static PyMethodDef environment_methods[] = {
+    {"are_files", are_files, METH_O, NULL},
     {"begin", FAST(environment_begin)},
     {"close", environment_close, METH_NOARGS, NULL},
+    {"commit", FAST(environment_commit)},
     {"copyfd", FAST(environment_copyfd)},
     {"info", environment_info, METH_NOARGS, NULL},
     {"open_db", FAST(environment_open_db)},

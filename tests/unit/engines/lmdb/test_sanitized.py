@@ -11,7 +11,7 @@ from tools.native import FOLDER, lacking
 
 FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 ROOT = Path(__file__).resolve().parents[4]
-TESTS = Path(__file__).with_name("test_calls.py")
+TESTS = [Path(__file__).with_name(name) for name in ("test_calls.py", "test_commit.py")]
 PAST_THE_END = """
 #include <Python.h>
 static PyObject *look(PyObject *module, PyObject *none) {
@@ -53,7 +53,7 @@ def test_no_call_reads_or_writes_memory_that_is_not_its_own(sanitizer, tmp_path)
     env = environment(sanitizer, tmp_path)
     which = [sys.executable, "-c", "import oneread_native; print(oneread_native.__file__)"]
     assert subprocess.run(which, env=env, check=True, capture_output=True, text=True).stdout.startswith(str(tmp_path))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, TESTS)]
     ran = subprocess.run(command, env=env, check=False, capture_output=True, text=True, cwd=FOLDER.parent)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "skipped" not in ran.stdout

@@ -1,0 +1,240 @@
+/* The commit of what was decided on a snapshot: one call, between whose steps no signal handler of Python runs. */
+#include "binding.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+
+enum { YIELDS = 4, TRIES = 40, MOMENTS = 20, FILES = 4 };
+
+/* What came of a commit. */
+enum { NOTHING_WRITTEN, COMMITTED, COMMITTED_ELSEWHERE, FAILED };
+
+/* A row that was read, or is to be put or deleted: without data it is not there. */
+typedef struct {
+    MDB_dbi dbi;
+    MDB_val key, value;
+} Entry;
+
+typedef struct {
+    Entry *first;
+    Py_ssize_t count;
+    int given; /* whether the argument was not None */
+} Entries;
+
+/* The files of the store, as they were when it was opened. */
+typedef struct {
+    const char *path[FILES];
+    FileKey key[FILES];
+    Py_ssize_t count;
+} Files;
+
+typedef struct {
+    int turn;
+    size_t snapshot;
+    Entries reads, writes;
+    Files files;
+} Decision;
+
+/* ---- arguments: tuples of bytes, which no thread can change while they are used ---- */
+
+static int is_tuple_of(PyObject *object, Py_ssize_t size) {
+    return PyTuple_Check(object) && (size < 0 || PyTuple_Size(object) == size);
+}
+
+static int wrong_entries(void) {
+    PyErr_SetString(PyExc_TypeError, "rows are None, or a tuple of (database, ((key, value or None), ...))");
+    return 0;
+}
+
+/* How many entries there are in all tables, or -1 where it is no tuple of them. */
+static Py_ssize_t entries_in(PyObject *tables) {
+    Py_ssize_t count = 0;
+    if (!is_tuple_of(tables, -1)) return -1;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tables); i++) {
+        PyObject *table = PyTuple_GetItem(tables, i);
+        if (!is_tuple_of(table, 2) || !is_tuple_of(PyTuple_GetItem(table, 1), -1)) return -1;
+        count += PyTuple_Size(PyTuple_GetItem(table, 1));
+    }
+    return count;
+}
+
+static int take_entry(PyObject *pair, Entry *entry) {
+    if (!is_tuple_of(pair, 2)) return wrong_entries();
+    PyObject *value = PyTuple_GetItem(pair, 1);
+    entry->value = (MDB_val){0, NULL};
+    return bytes_of(PyTuple_GetItem(pair, 0), &entry->key) && (value == Py_None || bytes_of(value, &entry->value));
+}
+
+/* Puts what a tuple has into `entries`, whose memory is the caller's to free. Returns 1, or 0 with an exception set. */
+static int take_entries(const Environment *self, PyObject *tables, Entries *entries) {
+    if (tables == Py_None) return 1;
+    Py_ssize_t count = entries_in(tables);
+    if (count < 0) return wrong_entries();
+    entries->given = 1;
+    entries->first = PyMem_Malloc((size_t)(count + 1) * sizeof *entries->first);
+    if (!entries->first) return PyErr_NoMemory() != NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tables); i++) {
+        PyObject *table = PyTuple_GetItem(tables, i), *pairs = PyTuple_GetItem(table, 1);
+        MDB_dbi dbi;
+        if (!handle_of(self, PyTuple_GetItem(table, 0), self->main, &dbi)) return 0;
+        for (Py_ssize_t j = 0; j < PyTuple_Size(pairs); j++) {
+            Entry *entry = &entries->first[entries->count];
+            entry->dbi = dbi;
+            if (!take_entry(PyTuple_GetItem(pairs, j), entry)) return 0;
+            entries->count++;
+        }
+    }
+    return 1;
+}
+
+/* Returns 1, or 0 with an exception set. */
+static int take_files(PyObject *given, Files *files) {
+    if (!is_tuple_of(given, -1) || PyTuple_Size(given) > FILES) {
+        PyErr_SetString(PyExc_TypeError, "files are a tuple of at most four of (path, inode, device)");
+        return 0;
+    }
+    for (; files->count < PyTuple_Size(given); files->count++) {
+        PyObject *file = PyTuple_GetItem(given, files->count);
+        unsigned long long inode, device;
+        if (!is_tuple_of(file, 3)) {
+            PyErr_SetString(PyExc_TypeError, "a file is a tuple of a path, an inode and a device");
+            return 0;
+        }
+        if (!PyArg_ParseTuple(file, "yKK", &files->path[files->count], &inode, &device))
+            return 0;
+        files->key[files->count] = (FileKey){(dev_t)device, (ino_t)inode};
+    }
+    return 1;
+}
+
+/* ---- steps, without the interpreter's lock ---- */
+
+/* Takes the lock of the writers; gives up after a few milliseconds. Returns whether it has it. */
+static int take_turn(int turn) {
+    const struct timespec pause = {0, 20000};
+    for (int tries = 0; flock(turn, LOCK_EX | LOCK_NB); tries++) {
+        if (errno != EWOULDBLOCK || tries == TRIES) return 0;
+        if (tries < YIELDS)
+            sched_yield();
+        else
+            nanosleep(&pause, NULL);
+    }
+    return 1;
+}
+
+static int are_the_same(const Files *files) {
+    for (Py_ssize_t i = 0; i < files->count; i++)
+        if (!is_same_file(file_key(files->path[i]), files->key[i])) return 0;
+    return 1;
+}
+
+/* Whether LMDB's next number, of the lock file, follows the last commit of the data file. */
+static int follows_data_file(MDB_env *env, MDB_txn *txn) {
+    MDB_envinfo info;
+    return !mdb_env_info(env, &info) && mdb_txn_id(txn) == info.me_last_txnid + 1;
+}
+
+/* Whether all that was read is as it was: nothing was committed since, or each row has the bytes that were read. */
+static int is_unchanged(MDB_txn *txn, const Decision *decided) {
+    if (mdb_txn_id(txn) == decided->snapshot + 1) return 1;
+    for (Py_ssize_t i = 0; i < decided->reads.count; i++) {
+        Entry *read = &decided->reads.first[i];
+        MDB_val found = {0, NULL};
+        int code = mdb_get(txn, read->dbi, &read->key, &found);
+        if (code && code != MDB_NOTFOUND) return 0;
+        if (!code != (read->value.mv_data != NULL) || found.mv_size != read->value.mv_size) return 0;
+        if (found.mv_size && memcmp(found.mv_data, read->value.mv_data, found.mv_size)) return 0;
+    }
+    return decided->reads.given;
+}
+
+/* Puts and deletes, in the order given. Returns 0 or LMDB's number. */
+static int write_entries(MDB_txn *txn, const Entries *writes) {
+    MDB_cursor *cursor = NULL;
+    int code = 0;
+    for (Py_ssize_t i = 0; i < writes->count && !code; i++) {
+        Entry *write = &writes->first[i];
+        if (!write->value.mv_data) {
+            code = mdb_del(txn, write->dbi, &write->key, NULL);
+            if (code == MDB_NOTFOUND) code = 0;
+            continue;
+        }
+        if (cursor && mdb_cursor_dbi(cursor) != write->dbi) {
+            mdb_cursor_close(cursor);
+            cursor = NULL;
+        }
+        if (!cursor) code = mdb_cursor_open(txn, write->dbi, &cursor);
+        if (!code) code = mdb_cursor_put(cursor, &write->key, &write->value, 0);
+    }
+    if (cursor) mdb_cursor_close(cursor);
+    return code;
+}
+
+/* Decides in the turn whether the commit may be, and makes it. Returns what came of it, with LMDB's number in `code`
+ * where it failed. */
+static int commit_in_turn(MDB_env *env, const Decision *decided, int *code) {
+    MDB_txn *txn;
+    if (!are_the_same(&decided->files) || mdb_txn_begin(env, NULL, 0, &txn)) return NOTHING_WRITTEN;
+    if (!follows_data_file(env, txn) || !is_unchanged(txn, decided) || write_entries(txn, &decided->writes)) {
+        mdb_txn_abort(txn);
+        return NOTHING_WRITTEN;
+    }
+    *code = mdb_txn_commit(txn);
+    if (*code) return FAILED;
+    return are_the_same(&decided->files) ? COMMITTED : COMMITTED_ELSEWHERE;
+}
+
+/* ---- the call ---- */
+
+/* Commits, with the interpreter's lock released meanwhile. Returns what `commit_in_turn` does. */
+static int commit(Environment *self, const Decision *decided, int *code) {
+    int outcome = NOTHING_WRITTEN;
+    /* The turn is one open file's: a second thread would get it, too. */
+    for (int moments = 0; self->committing; moments++) {
+        if (moments == MOMENTS) return NOTHING_WRITTEN;
+        wait_a_moment();
+    }
+    if (!environment_may_write(self)) return NOTHING_WRITTEN;
+    self->committing = 1;
+    self->busy++;
+    Py_BEGIN_ALLOW_THREADS
+    if (take_turn(decided->turn)) {
+        outcome = commit_in_turn(self->env, decided, code);
+        flock(decided->turn, LOCK_UN);
+    }
+    Py_END_ALLOW_THREADS
+    self->busy--;
+    self->committing = 0;
+    return outcome;
+}
+
+PyObject *environment_commit(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
+    static const char *const known[] = {"turn", "files", "snapshot", "reads", "writes"};
+    static const Call call = {known, 5, 5, 5};
+    Environment *self = (Environment *)object;
+    Decision decided = {0, 0, {NULL, 0, 0}, {NULL, 0, 0}, {{NULL}, {{0, 0}}, 0}};
+    PyObject *found[5] = {NULL, NULL, NULL, NULL, NULL}, *answer = NULL;
+    int code = 0, outcome;
+    if (!take(&call, arguments, places, names, found)) return NULL;
+    decided.turn = (int)PyLong_AsLong(found[0]);
+    decided.snapshot = PyErr_Occurred() ? 0 : PyLong_AsSize_t(found[2]);
+    if (!PyErr_Occurred() && take_files(found[1], &decided.files) && take_entries(self, found[3], &decided.reads) &&
+        take_entries(self, found[4], &decided.writes)) {
+        outcome = commit(self, &decided, &code);
+        if (outcome == FAILED)
+            fail("mdb_txn_commit", code);
+        else
+            answer = outcome == COMMITTED_ELSEWHERE ? Py_NewRef(Py_None) : PyBool_FromLong(outcome == COMMITTED);
+    }
+    PyMem_Free(decided.reads.first);
+    PyMem_Free(decided.writes.first);
+    return answer;
+}
+
+PyObject *are_files(PyObject *Py_UNUSED(object), PyObject *given) {
+    Files files = {{NULL}, {{0, 0}}, 0};
+    return take_files(given, &files) ? PyBool_FromLong(are_the_same(&files)) : NULL;
+}
