@@ -10,6 +10,7 @@ from itertools import count
 import pytest
 
 from oneread.engines.lmdb import LmdbEngine
+from oneread.engines.lmdb.transaction import JobWork
 from oneread.errors import LimitExceeded
 from tests.failures.stores import keys, put, row
 
@@ -64,7 +65,7 @@ def test_only_the_job_that_is_too_large_fails_in_its_group(engine):
             outcomes[name] = "refused"
 
     sizes = {b"a": 100, b"large": SIZE, b"z": 100}
-    holder = threading.Thread(target=engine.transaction, args=(hold, 30))
+    holder = threading.Thread(target=writer.transaction, args=(JobWork(hold, engine._tables), 30))
     holder.start()
     assert inside.wait(30)
     writers = [threading.Thread(target=write, args=given) for given in sizes.items()]

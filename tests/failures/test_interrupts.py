@@ -22,6 +22,7 @@ from oneread.costs.budgets import budget
 from oneread.counters.batch import CounterBatch
 from oneread.counters.rows import CounterSettings
 from oneread.engines.lmdb import LmdbEngine, environment
+from oneread.engines.lmdb.transaction import JobWork
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
 from oneread.engines.memory import MemoryEngine
@@ -422,7 +423,8 @@ class Held:
 
     def __init__(self, engine):
         self.inside, self.go = threading.Event(), threading.Event()
-        self.thread = threading.Thread(target=engine.transaction, args=(self.hold, TIMEOUT))
+        job = JobWork(self.hold, engine._tables)
+        self.thread = threading.Thread(target=engine._environment.writer.transaction, args=(job, TIMEOUT))
         self.thread.start()
         assert self.inside.wait(30)
 

@@ -71,8 +71,8 @@ class Snapshot(Effect[T], Generic[T], frozen=True, gc=False):
 class Atomically(Effect[T], Generic[T], frozen=True, gc=False):
     """A function of a `CountedStore` inside ONE engine transaction; only on engines whose transactions span rows.
 
-    It is called again for each attempt, because a transaction that shared a failing commit runs again. It reads and
-    decides first and writes last.
+    It is called again for each attempt, because a transaction that shared a failing commit runs again, and so does one
+    that was decided on rows that have changed. It reads and decides first and writes last.
     """
 
     run: Callable[[CountedStore], T]

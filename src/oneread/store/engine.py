@@ -172,7 +172,8 @@ class Engine(Protocol):
         """Runs `run` inside ONE transaction and commits it; when `run` raises, nothing is written.
 
         Several transactions that wait at the same time may share one commit (group commit), each still atomic by itself
-        and seeing the ones before it; `run` may be called in another thread than the caller's. Not started after
+        and seeing the ones before it. `run` may be called in another thread than the caller's, and more than once, each
+        time on the rows of one moment: only its last call counts, on rows that are as it read them. Not started after
         `timeout` seconds: Unavailable, nothing was written. Started but not known to be committed: OutcomeUnknown.
         Engines without `spans_rows` raise Unsupported.
         """

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 else:
     maker, NATIVE = choose()
 
+COMMITS_DECISIONS: Final = hasattr(maker.Environment, "commit")
+"""Whether it has the call that commits what was decided on a snapshot: py-lmdb has not."""
+
 LmdbEnvironment: TypeAlias = "maker.Environment"
 LmdbTransaction: TypeAlias = "maker.Transaction[bytes]"
 LmdbCursor: TypeAlias = "maker.Cursor[bytes]"

@@ -137,7 +137,13 @@ class LmdbEngine:
         writer = environment.writer
         if writer is None:
             raise Unsupported(embedded.READ_ONLY, path=self._path)
-        result: T = writer.transaction(JobWork(run, tables), timeout)
+        decided = None
+        if environment.callers is not None and writer.is_idle():
+            decided = environment.callers.decide(run, tables)
+            if decided is not None and decided.committed:
+                decided_result: T = decided.result
+                return decided_result
+        result: T = writer.transaction(JobWork(run, tables, decided), timeout)
         return result
 
     def snapshot(self, run: Callable[[RowReads], T]) -> T:

@@ -25,6 +25,7 @@ from oneread.engines.embedded import READ_ONLY
 from oneread.engines.lmdb import binding, files
 from oneread.engines.lmdb.binding import LmdbEnvironment, LmdbTransaction
 from oneread.engines.lmdb.data_file import check_data_file
+from oneread.engines.lmdb.decision import CallerCommits
 from oneread.engines.lmdb.disk import DATA, Disk
 from oneread.engines.lmdb.files import StoreFiles
 from oneread.engines.lmdb.options import MAX_DATABASES, Durability
@@ -91,6 +92,8 @@ class Environment:
         self._locks: int | None = None
         self.turn: Turn | None = None
         self.writer: Writer | None = None
+        self.callers: CallerCommits | None = None
+        self._callers_turn: Turn | None = None
         if settings.read_only:
             self._prepare()
             return
@@ -144,14 +147,20 @@ class Environment:
         if self.writer is None:
             self._release()
         else:
-            self.writer.close(self._release, timeout)
+            if self.callers is not None:
+                self.callers.end(timeout)
+            try:
+                self.writer.close(self._release, timeout)
+            except BaseException:
+                if self.callers is not None:
+                    self.callers.resume()
+                raise
 
     def abandon_after_fork(self) -> None:
         """In the child of a fork: keeps LMDB's objects from being cleared, and closes the child's copy of the lock."""
         _Immortal(self.lmdb)
         self._drop_locks()
-        if self.turn is not None:
-            self.turn.close()
+        self._close_turns()
 
     @contextlib.contextmanager
     def reading(self, transaction: LmdbTransaction) -> Generator[None]:
@@ -180,8 +189,12 @@ class Environment:
 
     def _release(self) -> None:
         self._close_lmdb()
-        if self.turn is not None:
-            self.turn.close()
+        self._close_turns()
+
+    def _close_turns(self) -> None:
+        for turn in (self.turn, self._callers_turn):
+            if turn is not None:
+                turn.close()
 
     def _close_lmdb(self) -> None:
         self.lmdb.close()
@@ -203,6 +216,9 @@ class Environment:
             self.files = StoreFiles(self._named)
             self._check_format()
             self.cursor_key = self._read_cursor_key()
+            if binding.COMMITS_DECISIONS and self.settings.durability == "none" and not self.settings.read_only:
+                self._callers_turn = _turn(self.path)
+                self.callers = CallerCommits(self.lmdb, self.path, self._callers_turn, self.files, self._clear_readers)
         except OSError as failure:
             self._close_lmdb()
             raise translate(failure, self.path) from failure
@@ -212,11 +228,15 @@ class Environment:
 
     def _group(self) -> WriteGroup:
         self.files.check()
+        self._clear_readers()
+        return WriteGroup(self.lmdb, self.path, self._disk, self.files)
+
+    def _clear_readers(self) -> None:
+        """Now and then clears the slots of dead readers."""
         now = time.monotonic()
         if now - self._checked > _CHECK_SECONDS:
             self._checked = now
             self.lmdb.reader_check()
-        return WriteGroup(self.lmdb, self.path, self._disk, self.files)
 
     def _check_format(self) -> None:
         if self.settings.read_only:

@@ -14,7 +14,7 @@ import stat
 import struct
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from oneread.engines.lmdb.disk import DATA
 from oneread.errors import StoreReplaced
@@ -31,6 +31,10 @@ _REPLACED: Final = "a file of the store was removed or replaced while it was ope
 _RECENT_NS: Final = 1_000_000_000
 _LOCK_MODE: Final = 0o622
 """The mode of a new lock file: the umask removes writers; `fit_lock_files` then lets the others read as well."""
+
+
+OpenedFiles: TypeAlias = tuple[tuple[bytes, int, int], ...]
+"""The path, inode and device of each file of a store."""
 
 
 class StoreFiles:
@@ -53,6 +57,9 @@ class StoreFiles:
                 path = os.path.join(folder, name)  # noqa: PTH118 - `stat` of a text is faster than of a Path
                 found = os.stat(path)  # noqa: PTH116 - likewise
                 self._opened.append((path, found.st_ino, found.st_dev))
+
+    def opened(self) -> OpenedFiles:
+        return tuple((os.fsencode(path), inode, device) for path, inode, device in self._opened)
 
     def check(self) -> None:
         """Raises StoreReplaced when a path has no file or another one; costs a few microseconds."""

@@ -28,10 +28,10 @@ _NODE: Final = 10  # bytes of an entry besides its key and value: mdb.c, MDB_nod
 def put_sorted(transaction: LmdbTransaction, database: Any, puts: RowBytes) -> None:
     """Puts entries that are sorted by key."""
     cursor = transaction.cursor(database)
-    step = len(puts) * _PART // _size(puts) if len(puts) >= _FEW else 0
-    if not 0 < step <= len(puts):
+    if not is_long(puts):
         cursor.putmulti(puts)
         return
+    step = _step(puts)
     others: RowBytes = []
     start = 0
     while start < len(puts):
@@ -43,6 +43,16 @@ def put_sorted(transaction: LmdbTransaction, database: Any, puts: RowBytes) -> N
             others += puts[start:stop]
         start = stop
     transaction.cursor(database).putmulti(others)
+
+
+def is_long(puts: RowBytes) -> bool:
+    """Whether they may be a run that is put in parts; others are put one after the other."""
+    return len(puts) >= _FEW and 0 < _step(puts) <= len(puts)
+
+
+def _step(puts: RowBytes) -> int:
+    """How many entries are a part."""
+    return len(puts) * _PART // _size(puts)
 
 
 def _put_run(transaction: LmdbTransaction, database: Any, run: RowBytes, step: int) -> None:

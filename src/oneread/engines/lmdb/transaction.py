@@ -7,16 +7,16 @@ nothing, and reads see the job's own writes first. See "The store contract" of t
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, repeat, takewhile
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from oneread.engines import embedded
 from oneread.engines.lmdb import binding, row_format
 from oneread.engines.lmdb.binding import LmdbCursor, LmdbDatabase, LmdbEnvironment, LmdbTransaction
 from oneread.engines.lmdb.disk import Disk
 from oneread.engines.lmdb.files import StoreFiles
-from oneread.engines.lmdb.runs import put_sorted
+from oneread.engines.lmdb.runs import RowBytes, put_sorted
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import WriterJob
 from oneread.errors import OutcomeUnknown, StoreReplaced
@@ -36,14 +36,34 @@ OVERWRITTEN: Final = (
 )
 
 
+COMMITTED_ELSEWHERE: Final = (
+    "a file of the store was removed or replaced while a commit was written; close the store, open it again and read "
+    "before writing again"
+)
+
+
+class DecidedBefore(Protocol):
+    """What a function did on a snapshot, to be written if it would do the same now."""
+
+    result: Any
+
+    def holds(self, transaction: LmdbTransaction, *, first: bool) -> bool: ...
+
+    def apply(self) -> None: ...
+
+
 class JobWork:
-    """What a job runs: a function of a transaction, and the tables of the engine it came from."""
+    """What a job runs: a function of a transaction, and the tables of the engine it came from.
 
-    __slots__ = ("run", "tables")
+    What it `decided` before is written in place of another call of it, if that still holds.
+    """
 
-    def __init__(self, run: Callable[[Any], Any], tables: Tables) -> None:
+    __slots__ = ("decided", "run", "tables")
+
+    def __init__(self, run: Callable[[Any], Any], tables: Tables, decided: DecidedBefore | None = None) -> None:
         self.run = run
         self.tables = tables
+        self.decided = decided
 
 
 class WriteGroup:
@@ -53,6 +73,7 @@ class WriteGroup:
         self._path = path
         self._disk = disk
         self._files = files
+        self._has_written = False
         try:
             self._transaction = environment.begin(write=True)
         except binding.Error as failure:
@@ -71,15 +92,24 @@ class WriteGroup:
 
     def run(self, job: WriterJob) -> None:
         """Runs one job. What it raises is its own failure, an error of LMDB fails the group."""
-        work: JobWork = job.work
-        attempt = Attempt(self._transaction, work.tables, self._path, job)
-        job.run(lambda: job.context.run(work.run, attempt))
-        if job.failure is not None or job.abandoned:
-            return
         try:
-            attempt.apply()
+            decided = self._decided(job)
+            if job.failure is None and not job.abandoned:
+                self._has_written = True
+                decided.apply()
         except binding.Error as failure:
             raise translate(failure, self._path) from failure
+
+    def _decided(self, job: WriterJob) -> DecidedBefore | Attempt:
+        """What the job writes: what it decided before, if that holds, or else what its function does now."""
+        work: JobWork = job.work
+        before = work.decided
+        if before is not None and before.holds(self._transaction, first=not self._has_written):
+            job.result = before.result
+            return before
+        attempt = Attempt(self._transaction, work.tables, self._path, job)
+        job.run(lambda: job.context.run(work.run, attempt))
+        return attempt
 
     def commit(self) -> None:
         try:
@@ -87,17 +117,18 @@ class WriteGroup:
         except binding.Error as failure:
             self._disk.doubt()
             raise translate_commit(failure, self._path) from failure
-        try:
-            self._files.check()
-        except StoreReplaced as failure:
-            raise OutcomeUnknown(
-                "a file of the store was removed or replaced while a commit was written; close the store, open it "
-                "again and read before writing again",
-                **failure.facts,
-            ) from failure
+        check_acknowledged(self._files)
 
     def abort(self) -> None:
         self._transaction.abort()
+
+
+def check_acknowledged(files: StoreFiles) -> None:
+    """Raises OutcomeUnknown when the files that a commit went into are not the store's any more."""
+    try:
+        files.check()
+    except StoreReplaced as failure:
+        raise OutcomeUnknown(COMMITTED_ELSEWHERE, **failure.facts) from failure
 
 
 class _Abandoned(BaseException):
@@ -122,24 +153,40 @@ class Attempt(embedded.RowWrites):
 
     def apply(self) -> None:
         """Puts the buffered rows, sorted: LMDB inserts next to the last position fastest."""
-        for table, written in self._written.items():
+        for table, deleted, puts in self.sorted_writes():
             database = self._tables[table]
-            puts: Any = written
-            if None in written.values():
-                for key in [key for key, value in written.items() if value is None]:
-                    self._transaction.delete(key, db=database)
-                puts = {key: value for key, value in written.items() if value is not None}
+            for key in deleted:
+                self._transaction.delete(key, db=database)
             if len(puts) == 1:
-                ((key, value),) = puts.items()
+                ((key, value),) = puts
                 self._transaction.put(key, value, db=database)
             else:
-                put_sorted(self._transaction, database, sorted(puts.items()))
+                put_sorted(self._transaction, database, puts)
+
+    def sorted_writes(self) -> Iterator[tuple[Table, list[bytes], RowBytes]]:
+        """The keys that it deletes in each table, and the rows that it puts, sorted."""
+        for table, written in self._written.items():
+            puts: Any = written
+            deleted: list[bytes] = []
+            if None in written.values():
+                deleted = [key for key, value in written.items() if value is None]
+                puts = {key: value for key, value in written.items() if value is not None}
+            yield table, deleted, sorted(puts.items())
+
+    def is_empty(self) -> bool:
+        """Whether it writes nothing."""
+        return not any(self._written.values())
 
     def _bytes(self, table: Table, key: bytes) -> bytes | None:
         written = self._written.get(table)
         if written is not None and key in written:
             return written[key]
-        return self._transaction.get(key, None, self._tables[table])
+        (found,) = self._stored(table, [key])
+        return found
+
+    def _stored(self, table: Table, keys: list[bytes]) -> Iterable[bytes | None]:
+        """The bytes of stored rows, in the order of the keys."""
+        return map(self._transaction.get, keys, repeat(None), repeat(self._tables[table]))
 
     def row(self, table: Table, key: bytes) -> Row | None:
         value = self._bytes(table, key)
@@ -157,7 +204,7 @@ class Attempt(embedded.RowWrites):
             if table in self._written:
                 values = [self._bytes(table, key) for key in keys]
                 return row_format.decode_rows(table, keys, values, families)
-            found = map(self._transaction.get, keys, repeat(None), repeat(self._tables[table]))
+            found = self._stored(table, keys)
             return row_format.decode_rows(table, keys, found, families)
         except binding.Error as failure:
             raise translate(failure, self._path) from failure
@@ -168,7 +215,7 @@ class Attempt(embedded.RowWrites):
         try:
             if "roots" in self._written:
                 return [*map(as_entity_row, self.read("roots", keys, "dm"))]
-            found = map(self._transaction.get, keys, repeat(None), repeat(self._tables["roots"]))
+            found = self._stored("roots", keys)
             return row_format.decode_roots(keys, found)
         except binding.Error as failure:
             raise translate(failure, self._path) from failure
@@ -184,7 +231,7 @@ class Attempt(embedded.RowWrites):
         try:
             if table in self._written:
                 return values_of_rows(self.read(table, keys, "dm"))
-            found = map(self._transaction.get, keys, repeat(None), repeat(self._tables[table]))
+            found = self._stored(table, keys)
             return row_format.decode_values(table, keys, found)
         except binding.Error as failure:
             raise translate(failure, self._path) from failure

@@ -1,7 +1,8 @@
 """The turn to write: a lock among processes that, unlike LMDB's own, can be waited for with a deadline.
 
-The kernel releases the lock when its holder dies, however it dies. A waiter polls, with short and growing pauses. Only
-the writer's thread uses and closes it, so that its file number is never used after another file got it. See
+The kernel releases the lock when its holder dies, however it dies. A waiter polls, with short and growing pauses. The
+lock is an open file's, so each of those that take it in a process opens the file again. Only the writer's thread closes
+them, when they are not used any more, so that a file number is never used after another file got it. See
 docs/decisions/0011-writer-lock-and-group-commit.md.
 """
 
@@ -28,6 +29,11 @@ class Turn:
     def __init__(self, path: str) -> None:
         # Closed in a fork's child and on exec: an open copy elsewhere would keep the lock when its holder dies.
         self._file = open_lock(Path(path))
+
+    @property
+    def file(self) -> int:
+        """Its number, for the call of oneread-native that takes and gives back the lock itself."""
+        return self._file
 
     def take(self, deadline: float, wanted: Callable[[], bool]) -> bool:
         """Waits for the turn until `deadline` (monotonic seconds), while `wanted`; returns whether it was taken."""

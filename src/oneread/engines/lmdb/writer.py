@@ -150,6 +150,10 @@ class Writer:
         """Runs a function while no job of any process runs."""
         return self._perform(WriterJob(work, timeout, Kind.ALONE))
 
+    def is_idle(self) -> bool:
+        """Whether no job runs or waits."""
+        return self._at is None and self._queue.empty()
+
     def close(self, release: Callable[[], None], timeout: float) -> None:
         """Waits until every queued job has ended, calls `release`, and ends the thread; later jobs fail.
 

@@ -3,6 +3,7 @@ import pytest
 
 from oneread.engines.lmdb import LmdbEngine, binding, engine, environment
 from oneread.engines.lmdb.environment import Settings, acquire, release
+from oneread.engines.lmdb.transaction import JobWork
 from oneread.errors import Closed, Corrupt, InvalidKey, InvalidUrl, LimitExceeded, OutcomeUnknown, Unavailable
 from oneread.store.requests import Increment, Mutate, Read, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
@@ -70,8 +71,9 @@ def test_a_failing_commit_is_an_unknown_outcome(store, monkeypatch):
             self._transaction = Broken()
 
     monkeypatch.setattr(environment, "WriteGroup", Failing)
+    job = JobWork(lambda inside: inside.replace("roots", {b"a": ROW}), store._tables)
     with pytest.raises(OutcomeUnknown):
-        replace(store, {b"a": ROW})
+        store._environment.writer.transaction(job, 5)
 
 
 def test_what_a_job_raises_goes_to_its_caller_and_leaves_nothing(store):

@@ -1,0 +1,195 @@
+"""Transactions that are decided on a snapshot, in their callers' threads, and committed by one call of oneread-native.
+
+No lock is held while a function decides. It notes what it reads; the call takes the turn, looks whether all that is
+still so, writes and gives the turn back, and no signal handler of Python runs between these steps. Whatever the call
+does not do - the turn is another one's, what was read has changed, LMDB refuses a row - is done by the writer's thread,
+as without oneread-native. Only for stores that do not wait for the disk. See
+docs/decisions/0165-decided-on-a-snapshot.md.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, TypeVar
+
+from oneread.engines.lmdb import binding
+from oneread.engines.lmdb.binding import LmdbDatabase, LmdbTransaction
+from oneread.engines.lmdb.files import OpenedFiles, StoreFiles
+from oneread.engines.lmdb.runs import is_long
+from oneread.engines.lmdb.transaction import COMMITTED_ELSEWHERE, Attempt, Tables, check_acknowledged
+from oneread.engines.lmdb.translate import translate_commit
+from oneread.engines.lmdb.turn import Turn
+from oneread.engines.lmdb.writer import WriterJob
+from oneread.errors import OutcomeUnknown
+from oneread.store.requests import Found
+from oneread.store.rows import Families, RowRange, Table
+
+T = TypeVar("T")
+
+_TableRows: TypeAlias = "tuple[LmdbDatabase, tuple[tuple[bytes, bytes | None], ...]]"
+
+_PAUSE_SECONDS: Final = 0.001
+
+_CALLERS: Final = WriterJob(None, 0)
+"""Stands for the job of a function in its caller's thread: nothing abandons it."""
+
+
+_NOT_BEGUN: Final[Any] = None
+
+
+class SnapshotAttempt(Attempt):
+    """One function on a snapshot: what it read, what it writes, and what it returned."""
+
+    def __init__(self, tables: Tables, path: str) -> None:
+        super().__init__(_NOT_BEGUN, tables, path, _CALLERS)
+        self.result: Any = None
+        self.committed = False
+        self._number = 0
+        self._read: dict[Table, dict[bytes, bytes | None]] = {}
+        self._scanned = False
+
+    def begin(self, snapshot: LmdbTransaction) -> None:
+        """Reads in this snapshot from now on."""
+        self._transaction = snapshot
+        self._number = snapshot.id()
+
+    def decide(self, run: Callable[[Attempt], Any]) -> None:
+        """Runs the function in a copy of its caller's context, as the writer's thread does."""
+        self.result = contextvars.copy_context().run(run, self)
+
+    def scan(
+        self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
+    ) -> list[Found]:
+        self._scanned = True
+        return super().scan(table, within, limit, reverse=reverse, families=families)
+
+    def holds(self, transaction: LmdbTransaction, *, first: bool) -> bool:
+        """Whether the function would decide the same in this write transaction, and is to be applied there.
+
+        `first` says that nothing was written in it.
+        """
+        self._transaction = transaction
+        if first and transaction.id() == self._number + 1:
+            return True
+        return not self._scanned and all(
+            transaction.get(key, None, self._tables[table]) == value
+            for table, several in self._read.items()
+            for key, value in several.items()
+        )
+
+    def commit(self, lmdb: Any, turn: int, files: OpenedFiles) -> bool | None:
+        """Commits it by one call: False where that wrote nothing, None where the files are not the store's any more."""
+        writes = self._writes()
+        reads = (
+            None
+            if self._scanned
+            else tuple((self._tables[table], tuple(several.items())) for table, several in self._read.items())
+        )
+        committed: bool | None = bool(writes) and lmdb.commit(turn, files, self._number, reads, writes)
+        return committed
+
+    def _writes(self) -> tuple[_TableRows, ...]:
+        """What `apply` writes, in its order; nothing where that is more than rows put one after the other."""
+        found: list[_TableRows] = []
+        for table, deleted, puts in self.sorted_writes():
+            if is_long(puts):
+                return ()
+            found.append((self._tables[table], (*((key, None) for key in deleted), *puts)))
+        return tuple(found)
+
+    def _stored(self, table: Table, keys: list[bytes]) -> list[bytes | None]:
+        found = [*super()._stored(table, keys)]
+        self._read.setdefault(table, {}).update(zip(keys, found, strict=True))
+        return found
+
+
+class CallerCommits:
+    """The transactions of one environment that run in their callers' threads.
+
+    `prepare` is called before each commit. The turn is a file of its own, because a lock on a file that is open once
+    would be got by the writer's thread as well; the environment closes it after LMDB.
+    """
+
+    def __init__(self, lmdb: Any, path: str, turn: Turn, files: StoreFiles, prepare: Callable[[], None]) -> None:
+        self._lmdb = lmdb
+        self._path = path
+        self._turn = turn
+        self._files = files
+        self._opened = files.opened()
+        self._prepare = prepare
+        self._running: dict[int, weakref.ref[SnapshotAttempt]] = {}
+        self._ends = False
+
+    def decide(self, run: Callable[[Attempt], Any], tables: Tables) -> SnapshotAttempt | None:
+        """Runs a function on a snapshot and commits it, if it can; None where there is no snapshot.
+
+        Raises what the function raises.
+        """
+        decision = SnapshotAttempt(tables, self._path)
+        self._running[id(decision)] = weakref.ref(decision)
+        try:
+            if self._ends or not self._decide(decision, run):
+                return None
+            self._commit(decision)
+        finally:
+            self._running.pop(id(decision), None)
+        return decision
+
+    def _decide(self, decision: SnapshotAttempt, run: Callable[[Attempt], Any]) -> bool:
+        """Runs a function on a snapshot of its own; returns False where there is none."""
+        snapshot = None
+        try:
+            try:
+                snapshot = self._lmdb.begin()
+                decision.begin(snapshot)
+            except binding.Error:  # the writer's thread finds out why
+                return False
+            try:
+                decision.decide(run)
+            except Exception:
+                self._check_files()
+                raise
+        finally:
+            if snapshot is not None:
+                snapshot.abort()
+        return True
+
+    def end(self, timeout: float) -> None:
+        """Begins no transaction any more, and waits until the running ones have ended, at most `timeout` seconds."""
+        self._ends = True
+        limit = time.monotonic() + timeout
+        while any(each() is not None for each in [*self._running.values()]) and time.monotonic() < limit:
+            time.sleep(_PAUSE_SECONDS)
+
+    def resume(self) -> None:
+        """Begins transactions again: the environment was not closed."""
+        self._ends = False
+
+    def _commit(self, decision: SnapshotAttempt) -> None:
+        try:
+            self._prepare()
+        except binding.Error:  # likewise
+            return
+        if decision.is_empty():
+            self._check_files()
+            decision.committed = True
+            return
+        try:
+            committed = decision.commit(self._lmdb, self._turn.file, self._opened)
+        except binding.Error as failure:
+            raise translate_commit(failure, self._path) from failure
+        if committed is None:
+            check_acknowledged(self._files)
+            raise OutcomeUnknown(COMMITTED_ELSEWHERE)
+        decision.committed = committed
+
+    def _check_files(self) -> None:
+        """Raises StoreReplaced when the files are not the opened ones.
+
+        What a signal handler raises may be an OSError, which `files` would take for a missing file.
+        """
+        if not self._lmdb.are_files(self._opened):
+            self._files.check()

@@ -1,0 +1,346 @@
+"""Transactions that are decided on a snapshot in their caller's thread, and committed by one call of oneread-native."""
+
+import contextvars
+import os
+import resource
+import signal
+import threading
+from contextlib import closing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oneread.engines.lmdb import LmdbEngine, binding
+from oneread.engines.lmdb.transaction import JobWork
+from oneread.engines.lmdb.turn import Turn
+from oneread.errors import LimitExceeded, OutcomeUnknown, StoreReplaced, Unavailable
+from oneread.store.requests import Increment
+from oneread.store.rows import Cell, RowRange
+from tests.failures.stores import keys, put, row, until
+
+if not binding.NATIVE:
+    pytest.skip(f"no call commits: {binding.NATIVE.why}", allow_module_level=True)
+
+ALL = RowRange(b"", b"")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "store")
+
+
+@pytest.fixture
+def engine(path):
+    with closing(LmdbEngine(path, durability="none")) as engine:
+        put(engine, b"a")
+        until(engine._environment.writer.is_idle)
+        yield engine
+
+
+@pytest.fixture
+def elsewhere(engine):
+    """The turn, held by another process: two open files are two parties to flock."""
+    turn = Turn(f"{engine._path}/writer.lock")
+    assert turn.take(0, lambda: True)
+    yield turn
+    turn.close()
+
+
+class Function:
+    """A function of a transaction that notes in which threads it was called; `meanwhile` happens in its first call."""
+
+    def __init__(self, read=lambda rows: rows.read("roots", [b"a"]), meanwhile=lambda: None):
+        self.read, self.meanwhile = read, meanwhile
+        self.threads = []
+
+    def __call__(self, rows):
+        self.threads.append("caller" if threading.current_thread() is threading.main_thread() else "writer")
+        found = self.read(rows)
+        rows.replace("roots", {b"own": row(b"%d" % len(self.threads))})
+        if len(self.threads) == 1:
+            self.meanwhile()
+        return found
+
+
+def commit_of_another(engine, key):
+    """A commit by the writer's thread, as that of another process."""
+    job = JobWork(lambda rows: rows.replace("roots", {key: row(b"other")}), engine._tables)
+    return lambda: engine._environment.writer.transaction(job, 30)
+
+
+def snapshots(engine):
+    """How many readers read at this moment."""
+    return len(engine._environment.readers())
+
+
+def test_a_function_is_decided_and_committed_in_its_callers_thread(engine, monkeypatch):
+    monkeypatch.setattr(engine._environment.writer, "_begin", None)  # the writer's thread cannot write
+    function = Function()
+    assert engine.transaction(function, 5) == [row(b"1")]
+    assert function.threads == ["caller"]
+    assert keys(engine) == [b"a", b"own"]
+    assert engine.answer(Increment("counts", b"n", b"d:n", 3)) == 3
+    assert snapshots(engine) == 0
+
+
+def test_a_store_that_waits_for_the_disk_commits_in_groups(path):
+    with closing(LmdbEngine(path)) as engine:
+        until(engine._environment.writer.is_idle)
+        function = Function()
+        engine.transaction(function, 5)
+        assert function.threads == ["writer"]
+
+
+@pytest.mark.parametrize(
+    ("read", "key", "threads"),
+    [
+        (lambda rows: rows.read("roots", [b"a", b"b"]), b"c", ["caller"]),
+        (lambda rows: rows.read("roots", [b"a", b"b"]), b"a", ["caller", "writer"]),
+        (lambda rows: rows.read("roots", [b"a", b"b"]), b"b", ["caller", "writer"]),
+        (lambda rows: rows.read_roots([b"b"]), b"b", ["caller", "writer"]),
+        (lambda rows: rows.read_values("roots", [b"b"]), b"b", ["caller", "writer"]),
+        (lambda rows: rows.scan("roots", ALL, 1), b"c", ["caller", "writer"]),
+        (lambda rows: rows.read("views", [b"b"]), b"b", ["caller"]),
+        (lambda _rows: None, b"c", ["caller"]),
+    ],
+)
+def test_a_function_is_called_again_where_what_it_read_has_changed(engine, read, key, threads):
+    function = Function(read, commit_of_another(engine, key))
+    engine.transaction(function, 5)
+    assert function.threads == threads
+    assert engine.point("roots", b"own", b"d:b")[0] == b"%d" % len(threads)
+    assert engine.point("roots", key, b"d:b")[0] == b"other"
+
+
+def test_what_was_decided_is_written_later_where_the_turn_is_anothers(engine, elsewhere):
+    function = Function()
+    timer = threading.Timer(0.05, elsewhere.give_back)
+    timer.start()
+    assert engine.transaction(function, 30) == [row(b"1")]
+    timer.join()
+    assert function.threads == ["caller"]
+    assert keys(engine) == [b"a", b"own"]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_turn_that_does_not_come_in_time_leaves_nothing(engine):
+    function = Function()
+    with pytest.raises(Unavailable, match="did not come in time"):
+        engine.transaction(function, 0.01)
+    assert function.threads == ["caller"]
+    assert keys(engine) == [b"a"]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_function_that_writes_nothing_needs_no_turn(engine):
+    assert engine.transaction(lambda rows: rows.read("roots", [b"a"]), 0) == [row(b"1")]
+
+
+@pytest.mark.parametrize("failure", [ZeroDivisionError, KeyboardInterrupt])
+def test_what_a_function_raises_is_raised_and_leaves_nothing(engine, failure):
+    def raises():
+        raise failure
+
+    function = Function(meanwhile=raises)
+    with pytest.raises(failure) as raised:
+        engine.transaction(function, 5)
+    assert function.threads == ["caller"]
+    assert snapshots(engine) == 0, f"the traceback of {raised} keeps a snapshot"
+    assert keys(engine) == [b"a"]
+
+
+def test_a_long_run_of_rows_is_put_by_the_writers_thread(engine):
+    """It fills their pages although rows follow; the function is not called again."""
+    engine.transaction(lambda rows: rows.replace("views", {b"1%04d" % n: row(bytes(100)) for n in range(1000)}), 5)
+    until(engine._environment.writer.is_idle)
+    before = leaves(engine)
+    function = Function(lambda rows: rows.replace("views", {b"0%04d" % n: row(bytes(100)) for n in range(1000)}))
+    engine.transaction(function, 5)
+    assert function.threads == ["caller"]
+    assert len(keys(engine, "views")) == 2000
+    assert leaves(engine) < 2.5 * before
+
+
+def leaves(engine):
+    return engine.statistics().tables["views"].bytes // 4096
+
+
+def test_a_function_does_not_change_its_callers_context(engine):
+    name = contextvars.ContextVar("name", default="caller's")
+    engine.transaction(lambda _rows: name.set("function's"), 5)
+    assert name.get() == "caller's"
+
+
+def test_jobs_that_wait_are_not_overtaken(engine):
+    """While the writer's thread has work, all transactions go through its queue."""
+    inside, go, order = threading.Event(), threading.Event(), []
+
+    def hold(_rows):
+        inside.set()
+        assert go.wait(30)
+
+    def write(name):
+        engine.transaction(lambda _rows: order.append((name, threading.current_thread().name)), 30)
+
+    writer = engine._environment.writer
+    threads = [threading.Thread(target=writer.transaction, args=(JobWork(hold, engine._tables), 30))]
+    threads[0].start()
+    assert inside.wait(30)
+    for count, name in enumerate((b"x", b"y"), 1):
+        threads.append(threading.Thread(target=write, args=(name,)))
+        threads[-1].start()
+        until(lambda count=count: writer._queue.qsize() == count)
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert order == [(b"x", "oneread-writer"), (b"y", "oneread-writer")]
+
+
+def test_a_decision_holds_only_where_no_job_before_it_in_the_group_changed_what_it_read(engine, elsewhere):
+    """Two count in one row; both decide, and wait for the turn with what they decided."""
+    calls = []
+
+    def count(rows):
+        (found,) = rows.read("counts", [b"n"])
+        calls.append(1)
+        rows.replace("counts", {b"n": row(b"%d" % (int(found[b"d:b"].value) + 1 if found else 1))})
+
+    begun = threading.Barrier(2)
+
+    def decided_together(rows):
+        count(rows)
+        if len(calls) <= 2:
+            begun.wait(30)
+
+    threads = [threading.Thread(target=engine.transaction, args=(decided_together, 30)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    writer = engine._environment.writer
+    until(lambda: writer._at is not None and writer._queue.qsize() == 1)
+    elsewhere.give_back()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 3
+    assert engine.point("counts", b"n", b"d:b")[0] == b"2"
+
+
+def test_closing_waits_for_a_function_that_decides(engine):
+    inside, go, ended = threading.Event(), threading.Event(), []
+
+    def slow(rows):
+        rows.replace("roots", {b"slow": row(b"1")})
+        inside.set()
+        assert go.wait(30)
+        return rows.read("roots", [b"a"])
+
+    threads = [
+        threading.Thread(target=lambda: ended.append(engine.transaction(slow, 30))),
+        threading.Thread(target=engine.close),
+    ]
+    threads[0].start()
+    assert inside.wait(30)
+    threads[1].start()
+    until(lambda: engine._closed)
+    assert ended == []
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert ended == [[row(b"1")]]
+
+
+@pytest.mark.parametrize("ends", ["returns", "raises", "writes"])
+def test_files_that_were_replaced_are_noticed(path, ends):
+    engine = LmdbEngine(path, durability="none")
+    put(engine, b"a")
+    os.rename(f"{path}/lock.mdb", f"{path}/moved")  # noqa: PTH104
+
+    def run(rows):
+        if ends == "writes":
+            rows.replace("roots", {b"b": row(b"1")})
+        if ends == "raises":
+            raise ZeroDivisionError
+
+    with pytest.raises(StoreReplaced):
+        engine.transaction(run, 5)
+    os.rename(f"{path}/moved", f"{path}/lock.mdb")  # noqa: PTH104
+    assert keys(engine) == [b"a"]
+    engine.close()
+
+
+def test_a_file_that_is_replaced_while_a_commit_is_written_leaves_an_unknown_outcome(engine, path):
+    """The commit has looked at the files, and waits for LMDB's own lock."""
+    elsewhere, failures = Turn(f"{path}/writer.lock"), []
+    writing = engine._environment.lmdb.begin(write=True)
+
+    def write():
+        try:
+            put(engine, b"b")
+        except OutcomeUnknown as failure:
+            failures.append(failure)
+
+    def is_held():
+        if not elsewhere.take(0, lambda: True):
+            return True
+        elsewhere.give_back()
+        return False
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    until(is_held)
+    os.rename(f"{path}/lock.mdb", f"{path}/moved")  # noqa: PTH104
+    writing.abort()
+    thread.join()
+    os.rename(f"{path}/moved", f"{path}/lock.mdb")  # noqa: PTH104
+    elsewhere.close()
+    (failure,) = failures
+    assert failure.facts["path"].endswith("lock.mdb")
+
+
+def test_a_commit_that_fails_is_named_as_by_the_writers_thread(engine):
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, limits[1]))
+    try:
+        with pytest.raises(LimitExceeded, match="may not be larger"):
+            put(engine, b"b", bytes(1 << 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert keys(engine) == [b"a"]
+    put(engine, b"c")
+
+
+KEYS = st.sampled_from([b"%03d" % number for number in range(40)])
+ROWS = st.none() | st.sampled_from([{b"d:b": Cell(bytes(size), 1)} for size in (0, 40, 700, 3000, 9000)])
+CHANGES = st.dictionaries(st.sampled_from(["roots", "views", "counts"]), st.dictionaries(KEYS, ROWS, max_size=40))
+
+
+@given(st.lists(CHANGES, max_size=6))
+def test_both_ways_write_the_same_file(tmp_path_factory, history):
+    """In the caller's thread, and in the writer's thread, every byte is the same."""
+    folder, files = tmp_path_factory.mktemp("both"), []
+    for name in ("caller", "writer"):
+        with closing(LmdbEngine(str(folder / name), durability="none", map_size=1 << 26)) as engine:
+            if name == "writer":
+                engine._environment.callers = None
+            for changes in history:
+                engine.transaction(lambda rows, changes=changes: replace(rows, changes), 30)
+            # The format's row has a random key of its own, so what LMDB holds is compared, and its pages.
+            files.append([*map(keys_and_rows(engine), ("roots", "views", "counts")), pages(engine)])
+    assert files[0] == files[1]
+
+
+def replace(rows, changes):
+    for table, several in changes.items():
+        rows.read(table, [*several])
+        rows.replace(table, several)
+
+
+def keys_and_rows(engine):
+    return lambda table: engine.transaction(lambda rows: rows.scan(table, ALL, 1000, families="dm"), 30)
+
+
+def pages(engine):
+    with engine._environment.lmdb.begin() as reading:
+        trees = [reading.stat(database) for database in engine._tables.values()]
+    return trees, engine._environment.lmdb.info()["last_pgno"], engine._environment.lmdb.info()["last_txnid"]
