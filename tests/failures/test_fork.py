@@ -31,9 +31,9 @@ def in_child(work):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-@pytest.fixture
-def engine(tmp_path):
-    engine = LmdbEngine(str(tmp_path / "store"))
+@pytest.fixture(params=["group", "none"])
+def engine(tmp_path, request):
+    engine = LmdbEngine(str(tmp_path / "store"), durability=request.param)
     put(engine, b"parent")
     yield engine
     engine.close()

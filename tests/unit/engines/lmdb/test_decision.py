@@ -6,11 +6,13 @@ import resource
 import signal
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oneread import Aggregate, Index, Key, Model, Schema, by, connect, count, newest
 from oneread.engines.lmdb import LmdbEngine, binding
 from oneread.engines.lmdb.transaction import JobWork
 from oneread.engines.lmdb.turn import Turn
@@ -187,14 +189,40 @@ def test_jobs_that_wait_are_not_overtaken(engine):
     threads = [threading.Thread(target=writer.transaction, args=(JobWork(hold, engine._tables), 30))]
     threads[0].start()
     assert inside.wait(30)
-    for count, name in enumerate((b"x", b"y"), 1):
+    for waiting, name in enumerate((b"x", b"y"), 1):
         threads.append(threading.Thread(target=write, args=(name,)))
         threads[-1].start()
-        until(lambda count=count: writer._queue.qsize() == count)
+        until(lambda waiting=waiting: writer._queue.qsize() == waiting)
     go.set()
     for thread in threads:
         thread.join()
     assert order == [(b"x", "oneread-writer"), (b"y", "oneread-writer")]
+
+
+def test_a_job_that_is_alone_is_not_disturbed(engine):
+    """It began while a function decided, whose commit waits for its end."""
+    inside, go = threading.Event(), threading.Event()
+    writer = engine._environment.writer
+
+    def hold():
+        inside.set()
+        assert go.wait(30)
+
+    def begin():
+        alone.start()
+        assert inside.wait(30)
+
+    alone = threading.Thread(target=writer.alone, args=(hold, 30))
+    function = Function(meanwhile=begin)
+    write = threading.Thread(target=engine.transaction, args=(function, 30))
+    write.start()
+    until(lambda: writer._queue.qsize() == 1 or not write.is_alive())
+    assert keys(engine) == [b"a"]
+    go.set()
+    for thread in (alone, write):
+        thread.join()
+    assert len(function.threads) == 1
+    assert keys(engine) == [b"a", b"own"]
 
 
 def test_a_decision_holds_only_where_no_job_before_it_in_the_group_changed_what_it_read(engine, elsewhere):
@@ -308,6 +336,50 @@ def test_a_commit_that_fails_is_named_as_by_the_writers_thread(engine):
         signal.signal(signal.SIGXFSZ, handler)
     assert keys(engine) == [b"a"]
     put(engine, b"c")
+
+
+def test_a_child_keeps_no_copy_of_the_turn(engine):
+    """One that it kept would keep the lock of a parent that dies."""
+    pid = os.fork()
+    if not pid:
+        files = [Path(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - names
+        os._exit(any(file.is_symlink() and file.readlink().name == "writer.lock" for file in files))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    engine.transaction(Function(), 5)
+
+
+class Line(Model[int]):
+    number: Key[int]
+    kind: str = "a"
+
+
+class LinesOfKind(Index[Line]):
+    kind: str = by(Line.kind)
+    number: int = newest(Line.number)
+
+
+class Kinds(Aggregate[Line]):
+    kind: str = by(Line.kind)
+    lines: int = count()
+
+
+def test_threads_that_add_to_one_group_lose_nothing(tmp_path):
+    """Each save is decided on a snapshot, and again where another one was faster; costs are those of the last time."""
+    threads, saves, costs = 4, 40, set()
+
+    def save(first):
+        for number in range(first, threads * saves, threads):
+            costs.add(db.cost(db.save(Line(number=number))))
+
+    with connect(f"lmdb://{tmp_path}/lines?durability=none", Schema(Line, LinesOfKind, Kinds), workers=0) as db:
+        running = [threading.Thread(target=save, args=(first,)) for first in range(threads)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+        assert db.get(Kinds, "a").lines == threads * saves
+        assert db.verify().clean
+    assert len({cost.requests for cost in costs}) == 1
 
 
 KEYS = st.sampled_from([b"%03d" % number for number in range(40)])
