@@ -21,6 +21,7 @@ FILES = [
     "tests/failures/test_full_disk.py",
     "tests/failures/test_full_map.py",
     "tests/failures/test_hidden_rows.py",
+    "tests/failures/test_interrupts.py",
     "tests/failures/test_killed_backups.py",
     "tests/failures/test_killed_writers.py",
     "tests/failures/test_limits_of_a_process.py",
