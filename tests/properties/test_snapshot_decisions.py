@@ -1,4 +1,7 @@
-"""A history that is decided on snapshots leaves the file that it leaves when the writer's thread decides: each byte."""
+"""What is decided on snapshots is what the writer's thread decides: each byte of the file is the same.
+
+Also where each transaction is decided too early, on the rows before the last one, and then again.
+"""
 
 import os
 import random
@@ -11,6 +14,7 @@ from hypothesis import given, settings
 from examples.shop.schema import SHOP
 from oneread import Schema
 from oneread.engines.lmdb import binding
+from oneread.engines.lmdb.decision import SnapshotAttempt
 from oneread.testing import strategies
 from oneread.testing.proof import Proof
 from tests.properties.forum import FORUM
@@ -53,3 +57,54 @@ def test_both_ways_write_the_same_file(name, tmp_path_factory):
         assert one == other
 
     holds()
+
+
+class TooEarly:
+    """Decides each transaction on the rows before the one before it; what it raises there, or only reads, is lost."""
+
+    def __init__(self, callers):
+        self.callers, self.before, self.kept, self.dropped = callers, [], 0, 0
+        self.end, self.resume = callers.end, callers.resume
+
+    def decide(self, run, tables):
+        lmdb = self.callers._lmdb
+        self.before.append(lmdb.begin())
+        if len(self.before) < 2:
+            return None
+        snapshot, attempt = self.before.pop(0), SnapshotAttempt(tables, self.callers._path)
+        try:
+            attempt.begin(snapshot)
+            attempt.decide(run)
+        except Exception:  # noqa: BLE001 - of rows that are not there any more
+            return None
+        finally:
+            snapshot.abort()
+        if not attempt.is_empty():
+            self.callers._commit(attempt)
+            self.kept += attempt.committed
+        self.dropped += not attempt.committed
+        return attempt
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.timeout(900)
+def test_what_was_decided_too_early_is_decided_again(name, tmp_path_factory):
+    decided = []
+
+    @SOME
+    @given(strategies.histories(SCHEMAS[name]))
+    def holds(history):
+        folder = tmp_path_factory.mktemp("early")
+        with Proof(SCHEMAS[name], f"lmdb://{folder}/store?durability=none&map_size=64M") as proof:
+            environment = proof.database._driver.engine._environment
+            environment.callers = early = TooEarly(environment.callers)
+            for step in history:
+                proof.do(step)
+            proof.look()
+            for snapshot in early.before:
+                snapshot.abort()
+        decided.append((early.kept, early.dropped))
+
+    holds()
+    assert sum(kept for kept, _dropped in decided) > 0
+    assert sum(dropped for _kept, dropped in decided) > 0
