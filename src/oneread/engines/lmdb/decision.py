@@ -126,8 +126,11 @@ class CallerCommits:
     def decide(self, run: Callable[[Attempt], Any], tables: Tables) -> SnapshotAttempt | None:
         """Runs a function on a snapshot and commits it, if it can; None where there is no snapshot.
 
-        Raises what the function raises.
+        And where another thread decides: those that write at one time share commits of the writer's thread. Raises what
+        the function raises.
         """
+        if self._running and self._deciding():
+            return None
         decision = SnapshotAttempt(tables, self._path)
         self._running[id(decision)] = weakref.ref(decision)
         try:
@@ -161,8 +164,15 @@ class CallerCommits:
         """Begins no transaction any more, and waits until the running ones have ended, at most `timeout` seconds."""
         self._ends = True
         limit = time.monotonic() + timeout
-        while any(each() is not None for each in [*self._running.values()]) and time.monotonic() < limit:
+        while self._deciding() and time.monotonic() < limit:
             time.sleep(_PAUSE_SECONDS)
+
+    def _deciding(self) -> bool:
+        """Whether a function is being decided; forgets those that an interrupt lost."""
+        for number, attempt in [*self._running.items()]:
+            if attempt() is None:
+                self._running.pop(number, None)
+        return bool(self._running)
 
     def resume(self) -> None:
         """Begins transactions again: the environment was not closed."""

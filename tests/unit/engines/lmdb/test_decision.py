@@ -226,31 +226,46 @@ def test_a_job_that_is_alone_is_not_disturbed(engine):
 
 
 def test_a_decision_holds_only_where_no_job_before_it_in_the_group_changed_what_it_read(engine, elsewhere):
-    """Two count in one row; both decide, and wait for the turn with what they decided."""
-    calls = []
+    """A job that counts in the same row came while the function decided; both wait for the turn, and share a commit."""
+    writer, waits = engine._environment.writer, threading.Event()
 
-    def count(rows):
+    def counted(rows):
         (found,) = rows.read("counts", [b"n"])
-        calls.append(1)
         rows.replace("counts", {b"n": row(b"%d" % (int(found[b"d:b"].value) + 1 if found else 1))})
 
-    begun = threading.Barrier(2)
+    def begin():
+        before.start()
+        until(lambda: writer._at is not None)
+        waits.set()
 
-    def decided_together(rows):
-        count(rows)
-        if len(calls) <= 2:
-            begun.wait(30)
-
-    threads = [threading.Thread(target=engine.transaction, args=(decided_together, 30)) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    writer = engine._environment.writer
-    until(lambda: writer._at is not None and writer._queue.qsize() == 1)
+    before = threading.Thread(target=writer.transaction, args=(JobWork(counted, engine._tables), 30))
+    function = Function(counted, begin)
+    write = threading.Thread(target=engine.transaction, args=(function, 30))
+    write.start()
+    assert waits.wait(30)
+    until(lambda: writer._queue.qsize() == 1)
     elsewhere.give_back()
-    for thread in threads:
+    for thread in (before, write):
         thread.join()
-    assert len(calls) == 3
+    assert len(function.threads) == 2
     assert engine.point("counts", b"n", b"d:b")[0] == b"2"
+
+
+def test_those_that_write_at_one_time_share_the_writers_commits(engine):
+    """One decides; what comes meanwhile is run by the writer's thread."""
+    names = []
+
+    def begin():
+        other = threading.Thread(
+            target=engine.transaction, args=(lambda _rows: names.append(threading.current_thread().name), 30)
+        )
+        other.start()
+        other.join()
+
+    function = Function(meanwhile=begin)
+    engine.transaction(function, 30)
+    assert function.threads == ["caller"]
+    assert names == ["oneread-writer"]
 
 
 def test_closing_waits_for_a_function_that_decides(engine):
