@@ -4,11 +4,13 @@ from itertools import count
 
 import pytest
 
-from oneread.engines.lmdb import LmdbEngine
+from oneread.engines.lmdb import LmdbEngine, binding
 from oneread.testing.conformance import EngineConformance
 
 
 class TestLmdb(EngineConformance):
+    decides_in_turn = not binding.COMMITS_DECISIONS
+
     @pytest.fixture
     def open_engine(self, tmp_path):
         numbers = count()
