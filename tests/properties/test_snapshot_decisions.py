@@ -19,11 +19,29 @@ from oneread.testing import strategies
 from oneread.testing.proof import Proof
 from tests.properties.forum import FORUM
 from tests.properties.schema_of_everything import EVERYTHING
+from tests.properties.schema_of_feeds import FEED_SCHEMA
+from tests.properties.schema_of_feeds import GIVEN as GIVEN_TO_FEEDS
+from tests.properties.test_commits_alone import LOGS
+from tests.properties.test_expiry import GIVEN as GIVEN_TO_EXPIRE
+from tests.properties.test_expiry import SCHEMA as EXPIRING
+from tests.properties.test_sequences import EVERYTHING as NUMBERED
 
 if not binding.COMMITS_DECISIONS:
     pytest.skip(f"no call commits: {binding.NATIVE.why}", allow_module_level=True)
 
-SCHEMAS = {"shop": SHOP, "forum": FORUM, "everything": Schema(*EVERYTHING)}
+SCHEMAS = {
+    "shop": SHOP,
+    "forum": FORUM,
+    "everything": Schema(*EVERYTHING),
+    "logs": LOGS,
+    "numbers": NUMBERED,
+    "expiry": EXPIRING,
+    "feeds": FEED_SCHEMA,
+}
+HISTORIES = {
+    name: strategies.histories(schema, {"expiry": GIVEN_TO_EXPIRE, "feeds": GIVEN_TO_FEEDS}.get(name))
+    for name, schema in SCHEMAS.items()
+}
 SOME = settings(max_examples=max(5, settings().max_examples // 4), deadline=None)
 
 
@@ -49,7 +67,7 @@ def written(schema, history, folder, *, on_snapshots):
 @pytest.mark.timeout(900)
 def test_both_ways_write_the_same_file(name, tmp_path_factory):
     @SOME
-    @given(strategies.histories(SCHEMAS[name]))
+    @given(HISTORIES[name])
     def holds(history):
         folder = tmp_path_factory.mktemp("both")
         one = written(SCHEMAS[name], history, folder / "snapshots", on_snapshots=True)
@@ -60,10 +78,14 @@ def test_both_ways_write_the_same_file(name, tmp_path_factory):
 
 
 class TooEarly:
-    """Decides each transaction on the rows before the one before it; what it raises there, or only reads, is lost."""
+    """Decides each transaction on the rows before the one before it; what it raises there, or only reads, is lost.
 
-    def __init__(self, callers):
-        self.callers, self.before, self.kept, self.dropped = callers, [], 0, 0
+    Its clock is `behind` by so many seconds then.
+    """
+
+    def __init__(self, callers, proof, behind):
+        self.callers, self.proof, self.behind = callers, proof, behind
+        self.before, self.kept, self.dropped = [], 0, 0
         self.end, self.resume = callers.end, callers.resume
 
     def decide(self, run, tables):
@@ -72,32 +94,38 @@ class TooEarly:
         if len(self.before) < 2:
             return None
         snapshot, attempt = self.before.pop(0), SnapshotAttempt(tables, self.callers._path)
+        self.proof.clock.tick(-self.behind)
         try:
             attempt.begin(snapshot)
             attempt.decide(run)
         except Exception:  # noqa: BLE001 - of rows that are not there any more
             return None
         finally:
+            decided_at = self.proof.clock()
+            self.proof.clock.tick(self.behind)
             snapshot.abort()
         if not attempt.is_empty():
             self.callers._commit(attempt)
             self.kept += attempt.committed
+            if attempt.committed:
+                self.proof.oracle.now = decided_at
         self.dropped += not attempt.committed
         return attempt
 
 
+@pytest.mark.parametrize("behind", [0, 5])
 @pytest.mark.parametrize("name", SCHEMAS)
 @pytest.mark.timeout(900)
-def test_what_was_decided_too_early_is_decided_again(name, tmp_path_factory):
+def test_what_was_decided_too_early_is_decided_again(name, behind, tmp_path_factory):
     decided = []
 
     @SOME
-    @given(strategies.histories(SCHEMAS[name]))
+    @given(HISTORIES[name])
     def holds(history):
         folder = tmp_path_factory.mktemp("early")
         with Proof(SCHEMAS[name], f"lmdb://{folder}/store?durability=none&map_size=64M") as proof:
             environment = proof.database._driver.engine._environment
-            environment.callers = early = TooEarly(environment.callers)
+            environment.callers = early = TooEarly(environment.callers, proof, behind)
             for step in history:
                 proof.do(step)
             proof.look()

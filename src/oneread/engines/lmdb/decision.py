@@ -33,6 +33,9 @@ _TableRows: TypeAlias = "tuple[LmdbDatabase, tuple[tuple[bytes, bytes | None], .
 
 _PAUSE_SECONDS: Final = 0.001
 
+_LATE_SECONDS: Final = 1.0
+"""How long after its snapshot a decision may be written behind commits of others: its clock is behind theirs."""
+
 _CALLERS: Final = WriterJob(None, 0)
 """Stands for the job of a function in its caller's thread: nothing abandons it."""
 
@@ -48,6 +51,7 @@ class SnapshotAttempt(Attempt):
         self.result: Any = None
         self.committed = False
         self._number = 0
+        self._late = 0.0
         self._read: dict[Table, dict[bytes, bytes | None]] = {}
         self._scanned = False
 
@@ -55,6 +59,7 @@ class SnapshotAttempt(Attempt):
         """Reads in this snapshot from now on."""
         self._transaction = snapshot
         self._number = snapshot.id()
+        self._late = time.monotonic() + _LATE_SECONDS
 
     def decide(self, run: Callable[[Attempt], Any]) -> None:
         """Runs the function in a copy of its caller's context, as the writer's thread does."""
@@ -74,7 +79,7 @@ class SnapshotAttempt(Attempt):
         self._transaction = transaction
         if first and transaction.id() == self._number + 1:
             return True
-        return not self._scanned and all(
+        return self._is_comparable() and all(
             transaction.get(key, None, self._tables[table]) == value
             for table, several in self._read.items()
             for key, value in several.items()
@@ -83,13 +88,15 @@ class SnapshotAttempt(Attempt):
     def commit(self, lmdb: Any, turn: int, files: OpenedFiles) -> bool | None:
         """Commits it by one call: False where that wrote nothing, None where the files are not the store's any more."""
         writes = self._writes()
-        reads = (
-            None
-            if self._scanned
-            else tuple((self._tables[table], tuple(several.items())) for table, several in self._read.items())
-        )
+        reads = None
+        if self._is_comparable():
+            reads = tuple((self._tables[table], tuple(several.items())) for table, several in self._read.items())
         committed: bool | None = bool(writes) and lmdb.commit(turn, files, self._number, reads, writes)
         return committed
+
+    def _is_comparable(self) -> bool:
+        """Whether it may be written where another commit came first that changed no row that it read."""
+        return not self._scanned and time.monotonic() < self._late
 
     def _writes(self) -> tuple[_TableRows, ...]:
         """What `apply` writes, in its order; nothing where that is more than rows put one after the other."""

@@ -115,6 +115,15 @@ def test_a_function_is_called_again_where_what_it_read_has_changed(engine, read,
     assert engine.point("roots", key, b"d:b")[0] == b"other"
 
 
+@pytest.mark.parametrize(("key", "threads"), [(b"c", ["caller", "writer"]), (None, ["caller"])])
+def test_what_was_decided_long_ago_is_written_only_behind_its_snapshot(engine, monkeypatch, key, threads):
+    """Its clock would be behind that of the commits in between."""
+    monkeypatch.setattr("oneread.engines.lmdb.decision._LATE_SECONDS", 0)
+    function = Function(meanwhile=commit_of_another(engine, key) if key else lambda: None)
+    engine.transaction(function, 5)
+    assert function.threads == threads
+
+
 def test_what_was_decided_is_written_later_where_the_turn_is_anothers(engine, elsewhere):
     function = Function()
     timer = threading.Timer(0.05, elsewhere.give_back)
