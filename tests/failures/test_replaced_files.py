@@ -4,18 +4,21 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from oneread import Key, Model, Schema, connect
-from oneread.engines.lmdb import LmdbEngine
+from oneread.engines.lmdb import LmdbEngine, environment
 from oneread.engines.lmdb import engine as lmdb_engine
 from oneread.engines.lmdb.files import StoreFiles
+from oneread.engines.lmdb.turn import Turn
 from oneread.errors import OutcomeUnknown, StoreReplaced
 from oneread.store.requests import Mutate, Read
 from oneread.store.rows import Cell, RowMutation
+from tests.failures.stores import until
 
 
 class Thing(Model[int]):
@@ -178,11 +181,83 @@ def test_a_reader_notices_within_a_second(folder, monkeypatch, name, options):
                 read()
 
 
+@pytest.mark.parametrize("durability", ["group", "none"])
+@pytest.mark.parametrize("change", [replaced("writer.lock"), restored], ids=["writer.lock", "folder"])
+def test_what_is_replaced_while_an_opening_waits_for_its_turn_is_noticed(folder, durability, change):
+    LmdbEngine(str(folder)).close()
+    elsewhere, failures = Turn(f"{folder}/writer.lock"), []
+    assert elsewhere.take(0, lambda: True)
+
+    def open_store():
+        try:
+            LmdbEngine(str(folder), durability=durability).close()
+        except StoreReplaced as failure:
+            failures.append(failure)
+
+    opening = threading.Thread(target=open_store)
+    opening.start()
+    until(lambda: sum(name == "writer.lock" for name in open_files()) == 2)
+    change(folder)
+    elsewhere.close()
+    opening.join()
+    assert [Path(failure.facts["path"]).name for failure in failures] == ["writer.lock"]
+    LmdbEngine(str(folder), durability=durability).close()
+    assert "writer.lock" not in open_files()
+
+
+def open_files():
+    """The names of the files that this process has open."""
+    found = [Path(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")]  # noqa: PTH208 - names
+    return [file.readlink().name.removesuffix(" (deleted)") for file in found if file.is_symlink()]
+
+
+@pytest.mark.parametrize("durability", ["group", "none"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_replaced_while_lmdb_opens_it_is_noticed(folder, monkeypatch, name, when, durability):
+    LmdbEngine(str(folder)).close()
+    open_lmdb = environment._open
+
+    def open_meanwhile(path, settings):
+        if when == "before":
+            replaced(name)(folder)
+        found = open_lmdb(path, settings)
+        if when == "after":
+            replaced(name)(folder)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(environment, "_open", open_meanwhile)
+        with pytest.raises(StoreReplaced) as caught:
+            LmdbEngine(str(folder), durability=durability)
+    assert caught.value.facts["path"] == str(folder / name)
+    assert not {*FILES} & {*open_files()}
+    LmdbEngine(str(folder), durability=durability).close()
+
+
+def test_a_link_that_is_changed_while_its_store_is_opened_is_noticed(folder, tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        LmdbEngine(f"{tmp_path}/{name}").close()
+    folder.symlink_to(tmp_path / "one")
+    make_files = environment._make_files
+
+    def make_meanwhile(*given):
+        make_files(*given)
+        folder.unlink()
+        folder.symlink_to(tmp_path / "two")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(environment, "_make_files", make_meanwhile)
+        with pytest.raises(StoreReplaced):
+            LmdbEngine(str(folder))
+    LmdbEngine(str(folder)).close()
+
+
 def test_a_change_within_one_step_of_the_folders_clock_is_noticed(folder):
     connect(f"lmdb://{folder}", SCHEMA, workers=0).close()
     now = time.time_ns()
     os.utime(folder, ns=(now, now))
-    files = StoreFiles(str(folder))
+    files = StoreFiles(str(folder), str(folder))
     files.check()
     replaced("lock.mdb")(folder)
     os.utime(folder, ns=(now, now))

@@ -173,10 +173,10 @@ class Engine(Protocol):
 
         Several transactions that wait at the same time may share one commit (group commit), each still atomic by itself
         and seeing the ones before it. `run` may be called in another thread than the caller's, and more than once, each
-        time on the rows of one moment: only its last call counts, on rows that are as it read them. `timeout` is how many
-        seconds it waits for its turn to write, and neither how long `run` may take nor the commit: one whose turn has
-        not come by then raises Unavailable, and nothing was written, whether or not `run` was called before it. Started
-        but not known to be committed: OutcomeUnknown.
+        time on the rows of one moment: only its last call counts, on rows that are as it read them. `timeout` is the
+        seconds that it waits for its turn to write, and neither how long `run` may take nor the commit: where the turn
+        has not come by then, Unavailable, and nothing was written, whether or not `run` was called before. Started but
+        not known to be committed: OutcomeUnknown.
         Engines without `spans_rows` raise Unsupported.
         """
         ...

@@ -102,7 +102,7 @@ class Environment:
         try:
             self.writer.alone(self._prepare, timeout)
         except BaseException:
-            self.writer.close(self.turn.close, timeout)
+            self.writer.close(self._close_turns, timeout)
             raise
 
     def tables(self, prefix: str, timeout: float) -> Tables:
@@ -208,16 +208,18 @@ class Environment:
     def _prepare(self) -> None:
         """Opens the files; with a writer, in its thread, while it has the turn."""
         _make_files(self.path, self.settings, self._disk)
+        decides = binding.COMMITS_DECISIONS and self.settings.durability == "none" and not self.settings.read_only
+        self._callers_turn = _turn(self.path) if decides else None
+        self.files = self._files_to_open()
         self.lmdb = _open(self.path, self.settings)
         try:
             self._has_locks = self.lmdb.readers() != _NO_LOCKS
             self._locks = files.hold_locks(self.path)
             files.fit_lock_files(self.path)
-            self.files = StoreFiles(self._named)
+            self.files.check()
             self._check_format()
             self.cursor_key = self._read_cursor_key()
-            if binding.COMMITS_DECISIONS and self.settings.durability == "none" and not self.settings.read_only:
-                self._callers_turn = _turn(self.path)
+            if self._callers_turn is not None:
                 self.callers = CallerCommits(self.lmdb, self.path, self._callers_turn, self.files, self._clear_readers)
         except OSError as failure:
             self._close_lmdb()
@@ -225,6 +227,13 @@ class Environment:
         except BaseException:
             self._close_lmdb()
             raise
+
+    def _files_to_open(self) -> StoreFiles:
+        turns = [turn.file for turn in (self.turn, self._callers_turn) if turn is not None]
+        try:
+            return StoreFiles(self._named, self.path, turns)
+        except OSError as failure:
+            raise translate(failure, self.path) from failure
 
     def _group(self) -> WriteGroup:
         self.files.check()

@@ -13,6 +13,7 @@ import os
 import stat
 import struct
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -46,17 +47,22 @@ class StoreFiles:
 
     The check never opens a file: closing any descriptor of `lock.mdb` would release the POSIX locks that LMDB holds on
     it (fcntl(2)).
+
+    Made before LMDB opens its files, of those that are in `real`, and of the lock files that `turns` have open; `check`
+    after it says whether LMDB has opened these. So a file that is replaced while a store is opened is noticed as well.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, real: str, turns: Iterable[int] = ()) -> None:
         self._folder = folder
         self._unchanged = (0, 0, 0)  # inode, device and modification time of the folder at the last full check
-        self._opened: list[tuple[str, int, int]] = []
-        for name in (DATA, LOCK, TURN):
-            with contextlib.suppress(FileNotFoundError):  # no lock file on a read-only file system, no turn for readers
-                path = os.path.join(folder, name)  # noqa: PTH118 - `stat` of a text is faster than of a Path
-                found = os.stat(path)  # noqa: PTH116 - likewise
-                self._opened.append((path, found.st_ino, found.st_dev))
+        found: list[tuple[str, os.stat_result]] = []
+        for name in (DATA, LOCK):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # for those that only read
+                found.append((name, Path(real, name).stat()))
+        found += [(TURN, os.fstat(turn)) for turn in turns]
+        # A text, and not a Path: its `stat` is faster.
+        opened = [(os.path.join(folder, name), each.st_ino, each.st_dev) for name, each in found]  # noqa: PTH118
+        self._opened = [*dict.fromkeys(opened)]
 
     def opened(self) -> OpenedFiles:
         return tuple((os.fsencode(path), inode, device) for path, inode, device in self._opened)
