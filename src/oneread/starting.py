@@ -5,7 +5,7 @@ being imported, or with a crash, since msgspec does not survive one while a Stru
 """
 
 # Only what Python has loaded: `signal` and `typing` take milliseconds, in which a Ctrl-C would still be an exception.
-from _signal import SIGINT, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
+from _signal import SIG_IGN, SIGINT, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
 from os import _exit, write
 from sys import argv, orig_argv
 
@@ -27,7 +27,8 @@ def end_at_interrupts() -> None:
 
 
 def end(*_given: object) -> None:
-    """Ends this process at once, as interrupted; it is a handler of signals."""
+    """Ends this process at once, as interrupted; it is a handler of signals, for the first of them."""
+    signal(SIGINT, SIG_IGN)
     write(2, b"stopped\n")
     _exit(EXIT_CODE)
 

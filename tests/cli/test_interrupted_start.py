@@ -122,6 +122,26 @@ def test_an_interrupt_of_a_command_that_ends_says_stopped(folder):
     assert (done.stderr, done.returncode) == ("stopped\n", 130)
 
 
+TWICE = """
+import os, signal
+from oneread import starting
+
+def write(file, text, write=os.write):
+    write(file, text)
+    signal.raise_signal(signal.SIGINT)
+
+starting.write = write
+starting.end_at_interrupts()
+signal.raise_signal(signal.SIGINT)
+"""
+
+
+def test_an_interrupt_that_arrives_twice_says_stopped_once(folder):
+    """As to the child of a guarded command, which a group of processes and its parent interrupt."""
+    done = run(folder, "", "-c", TWICE)
+    assert (done.stderr, done.returncode) == ("stopped\n", 130)
+
+
 LOST = """
 import ctypes, itertools, operator, os, signal
 from oneread.cli import interrupts
