@@ -175,6 +175,22 @@ int transaction_is_usable(Transaction *self);
 void enter(Transaction *self);
 void leave(Transaction *self);
 
+/* ---- decide_call.c ---- */
+
+/* Makes the type Program: `Program(table)` reads a table of oneread.derivations.core_programs, and raises ValueError for
+ * one that is none. Returns 0, or -1 with an exception set. */
+int add_programs(PyObject *module);
+
+/* The method `decide(tables, questions, now, holders, most_holders)` of a transaction: what follows from saving entities,
+ * read here, without the interpreter's lock; it writes nothing. `tables` are those of roots, views and counts. A question
+ * is (program, key, document, keys of what it refers to, the own version that it must have or None). `holders` are the
+ * programs of those that may follow, at most `most_holders`.
+ *
+ * Answers (saved, reads, writes, requests, whether it scanned), or the reason for which Python has to decide, as text.
+ * What is saved is (version, document, whether it is new) for each question; reads and writes are three tuples of (key,
+ * value or None), one for each table; requests are (rows, bytes). Raises what `get` raises. */
+PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
+
 /* ---- cursor.c ---- */
 
 /* Makes the type Cursor, and that of its iterators. Returns 0, or -1 with an exception set. */

@@ -259,6 +259,7 @@ static PyMethodDef transaction_methods[] = {
     {"abort", transaction_abort, METH_NOARGS, NULL},
     {"commit", transaction_commit, METH_NOARGS, NULL},
     {"cursor", FAST(transaction_cursor)},
+    {"decide", FAST(transaction_decide)},
     {"delete", FAST(transaction_delete)},
     {"get", FAST(transaction_get)},
     {"id", transaction_id, METH_NOARGS, NULL},

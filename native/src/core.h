@@ -1,0 +1,466 @@
+/* The core: what follows from saving one entity, decided on bytes by a program of operations.
+ *
+ * It knows neither Python nor LMDB. Whatever it does not know ends in `stop`, before anything is written, and Python
+ * decides the whole commit instead. Python's text of the same operations is what they mean; see docs/design/native.md.
+ */
+#ifndef ONEREAD_CORE_H
+#define ONEREAD_CORE_H
+
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes that another one owns. Without data it is no value at all. */
+typedef struct {
+    const uint8_t *data;
+    size_t size;
+} Span;
+
+/* Why a call of the core stopped. `reason_of` has the words. */
+enum Why {
+    DECIDED,
+    NO_MEMORY,     /* malloc failed */
+    NOT_READ,      /* the reader failed */
+    BAD_PROGRAM,   /* a table that is no program */
+    OTHER_LAYOUT,  /* a document, or one before, has another layout than the program knows */
+    OTHER_RECORD,  /* the record before has other tokens, or is not as this core writes records */
+    OTHER_ROW,     /* a row has a form that only few rows have */
+    OTHER_VALUE,   /* a value that this core does not know, as an int beyond 64 bits */
+    OTHER_VERSION, /* the row has another version than is expected, or none can follow */
+    NO_SOURCE,     /* a source is absent, deleted, or of another layout */
+    COPIED,        /* holders have to follow */
+    SHOWN,         /* what shows a group has to follow, or the entity shows one that has to be read */
+    VANISHES,      /* what is stored counts as absent */
+    NUMBERED,      /* a new number of a group is taken */
+    TOO_LONG,      /* beyond a limit, which Python names */
+    OTHER_SUM      /* the row of a group is not as expected */
+};
+
+enum Table { ROOTS, VIEWS, COUNTS, TABLES };
+
+enum {
+    MOST_FIELDS = 64,
+    MOST_STEPS = 4,
+    MOST_OPERATIONS = 250,
+    MOST_ITEMS = 64,
+    MOST_REGISTERS = 120,
+    MOST_TOKENS = 120,
+    MOST_REFERENCES = 15, /* arrays of up to 15 elements have a header of one byte */
+    MOST_SELECTIONS = 15,
+    NO_FIELD = 0xff,
+    MOST_DEPTH = 32,
+    MOST_PARTS = 8
+};
+
+/* ---- work.c: the memory of one call, and its way out ---- */
+
+typedef struct Chunk Chunk;
+
+/* What one call of the core works with. `out` is where `stop` returns to; all memory is freed by `end_work`. */
+typedef struct {
+    jmp_buf out;
+    Chunk *chunks;
+} Work;
+
+/* Ends the call: returns to the `setjmp` of the work with the reason. */
+_Noreturn void stop(Work *work, enum Why why);
+
+/* Memory that is the work's, aligned for every type; stops where there is none. */
+void *take_memory(Work *work, size_t size);
+
+/* Frees all memory of a work. */
+void end_work(Work *work);
+
+/* The words of a reason, for people. */
+const char *reason_of(enum Why why);
+
+/* ---- documents.c: msgpack ---- */
+
+/* Where bytes are written: `end` is behind the last one. The caller has taken enough. */
+typedef uint8_t *Writer;
+
+/* A number of `count` bytes, big-endian. */
+uint64_t number_at(const uint8_t *data, int count);
+void write_number(uint8_t *to, uint64_t number, int count);
+
+/* The end of the value at `data`; NULL where it is cut off, nests too deeply, or is no msgpack. */
+const uint8_t *end_of_value(const uint8_t *data, const uint8_t *end, int depth);
+
+/* The elements of an array that is the whole span, at most `most`; their number, or -1. */
+int elements_of(Span array, Span *found, int most);
+
+/* As `elements_of`, of the keys and values of a map, one after the other. */
+int entries_of(Span map, Span *found, int most);
+
+/* One element of an array, which may have others behind it; no value where there is none. */
+Span element_at(Span array, unsigned place);
+
+int is_nil(Span value);
+int is_same(Span one, Span other);
+
+/* The text, bytes or number of a value. Each returns whether it is one. */
+int text_of(Span value, Span *text);
+int binary_of(Span value, Span *bytes);
+int int_of(Span value, int64_t *number);
+
+Writer write_span(Writer to, Span bytes);
+Writer write_array_header(Writer to, size_t count);
+Writer write_map_header(Writer to, size_t count);
+Writer write_int(Writer to, int64_t number);    /* at most 9 bytes */
+Writer write_binary(Writer to, Span bytes);     /* at most 5 bytes more */
+Writer write_text_header(Writer to, size_t size);
+
+extern const Span NIL;
+
+/* ---- digest.c ---- */
+
+/* BLAKE2b without a key (RFC 7693), of 1 to 64 bytes. */
+void digest(Span bytes, uint8_t *to, size_t size);
+
+/* What a record keeps of bytes, as msgpack: themselves where they are short, else 8 bytes of a digest. At most 10. */
+Writer write_short_hash(Writer to, Span bytes);
+
+/* ---- numbers.c: exact numbers ---- */
+
+/* An int, or a decimal of `number` and so many digits behind the point. */
+typedef struct {
+    __int128 number;
+    int scale;
+    int is_decimal;
+} Number;
+
+/* The number of a value: an int, or the text of a decimal without an exponent. Returns whether it is one this core
+ * knows. */
+int number_of(Span value, Number *number);
+
+/* Adds, exactly. Returns 0 where that takes more than the type holds. */
+int add_number(Number *to, Number added);
+
+/* The number with its sign changed. */
+Number negative(Number number);
+
+/* Writes a number as msgpack: at most 48 bytes. Returns NULL where Python would write an exponent, or more than 64
+ * bits. */
+Writer write_amount(Writer to, Number number);
+
+/* ---- elements.c: elements of keys, as docs/formats/keys.md says ---- */
+
+enum Type { TEXT = 1, INT, DECIMAL, INSTANT, BOOL, UUID_, DATE, BYTES, FLOAT, LAST_TYPE = FLOAT };
+
+/* The bytes that an element takes at most, of a value of so many. */
+size_t most_of_element(Span value);
+
+enum Bucket { NO_BUCKET, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR, LAST_BUCKET = YEAR };
+
+/* The seconds, and nanoseconds, of an instant as msgpack has it. Returns whether it is one. */
+int instant_of(Span value, int64_t *seconds, uint64_t *nanoseconds);
+
+/* The microseconds of an instant since 1970. Returns whether it is one. */
+int microseconds_of(Span value, int64_t *microseconds);
+
+/* Writes an instant of whole seconds, or of milliseconds, as msgspec does: at most 15 bytes. */
+Writer write_seconds(Writer to, int64_t seconds);
+Writer write_milliseconds(Writer to, uint64_t milliseconds);
+
+/* The second in which the bucket begins that has this one. */
+int64_t bucket_start(int64_t seconds, enum Bucket bucket);
+
+/* The byte before the rows of an entity, or a group, with this key, which are spread over so many ranges. */
+uint8_t spread_part(Span key, uint32_t ranges);
+
+/* Writes the element of a value. Returns NULL for a value that is not of the type, or that this core does not know. */
+Writer write_element(Writer to, Span value, enum Type type, int is_descending);
+
+/* ---- program.c ---- */
+
+/* Where a document has a value: a field, and elements of arrays within. */
+typedef struct {
+    uint8_t count;
+    uint8_t steps[MOST_STEPS];
+} Path;
+
+/* What the store gives a field: nothing, the instant of the first save, that of each, or a total that it has. */
+enum Role { GIVEN, CREATED, UPDATED, TOTAL, LAST_ROLE = TOTAL };
+
+/* When an entity expires: an instant of its own, and so many microseconds behind it. Without a path it does not. */
+typedef struct {
+    Path path;
+    int64_t after;
+} Expiry;
+
+enum ItemKind { OWN_KEY = 1, VALUE, COPY_REFERRING, REF_REFERRING, LAST_ITEM = REF_REFERRING };
+enum SlotKind { ONE = 1, PRESENT, AMOUNT, LAST_SLOT = AMOUNT };
+
+/* What a row shows, or an amount. */
+typedef struct {
+    uint8_t kind;
+    uint8_t fields; /* of a copy that only refers; of a value, its bucket */
+    Path path;
+} Item;
+
+/* Of an operation: the bytes are complemented; the record keeps a value that is not in the usual form. */
+enum Flag { DESCENDING = 1, IN_DIGITS = 2, HASHED = 4, FLAGS = 7 };
+
+enum Code { ELEMENT = 1, REFERENCE, PLACE, ROW, AMOUNTS, SUM, EXTREME, EXTREMUM, END, SPREAD, LAST_CODE = SPREAD };
+
+/* Operations are those of oneread.derivations.operations and row_operations, by the same names. */
+typedef struct {
+    uint8_t code;
+    uint8_t made;         /* the register that it makes */
+    uint8_t used, second; /* registers that it uses */
+    uint8_t type;
+    uint8_t flag;  /* DESCENDING; of EXTREME also IN_DIGITS */
+    uint8_t bucket;
+    uint8_t none;  /* the byte of an absent value; 0: the entity is not in the view then */
+    uint8_t nones; /* how many of them */
+    uint8_t place; /* of its token or reference */
+    uint8_t count; /* of items or registers */
+    uint32_t most; /* the limit; 0 for none; of SPREAD, how many ranges there are */
+    Path path, order;
+    const Item *items;
+    const uint8_t *registers;
+} Operation;
+
+typedef struct {
+    uint8_t field; /* NO_FIELD where parts of the own key refer */
+    uint8_t is_copy, is_tracked, is_held;
+    uint8_t is_going; /* the entity goes with its source */
+    uint8_t start;     /* where the entity's own key begins in the key of a source */
+    uint8_t count;     /* of paths */
+    uint8_t layout[2]; /* of the source */
+    Span selection;
+    const Path *paths; /* in the source, of what the copy takes */
+    Expiry expiry;     /* of the source */
+    uint8_t kind[2];   /* of the source: how its keys begin */
+    uint8_t ranges;    /* over which its rows are spread */
+    uint8_t parts;     /* of its key; none where this core does not make its keys */
+    uint8_t types[MOST_PARTS];
+} Reference;
+
+typedef struct {
+    int64_t token;
+    uint8_t is_sum;
+    uint8_t is_shown; /* something shows the group */
+    Span prefix;
+} Token;
+
+typedef struct {
+    Span name;
+    uint8_t count;
+    const Path *paths;
+} Selection;
+
+typedef struct {
+    Span kind, layout; /* how keys and documents begin */
+    uint8_t fields, start; /* where the own key begins in the key of the root row */
+    uint8_t own_count;     /* of the parts of the key */
+    const Path *own;
+    int token_count, reference_count, selection_count, operation_count;
+    uint8_t is_tracked, is_holding, is_copied; /* what a record has besides tokens */
+    uint8_t is_numbered;
+    uint8_t roles[MOST_FIELDS]; /* of the fields */
+    Expiry expiry;
+    const Token *tokens;
+    const Reference *references;
+    const Selection *selections;
+    const Operation *operations;
+} Program;
+
+/* Reads a table, whose bytes must stay as long as the program; its memory is the work's. Every place, register and
+ * count in it is within its bounds afterwards. Stops with BAD_PROGRAM. */
+const Program *read_program(Work *work, Span table);
+
+/* The value at a path among so many fields; NIL for no path, and where anything on the way is. Stops where there is no such element. */
+Span value_at(Work *work, const Span *fields, int count, Path path);
+
+/* ---- emit.c, records.c ---- */
+
+/* What an entity contributes to one token: `kept` is what the record has of it, `shown` the value of its row. */
+typedef struct {
+    Span found; /* without data where it contributes nothing */
+    Span kept, shown;
+} Contribution;
+
+typedef struct {
+    Contribution of[MOST_TOKENS];
+    Span taken[MOST_REFERENCES], held[MOST_REFERENCES];
+    int taken_count, held_count;
+    Span copied; /* the map of digests */
+} Record;
+
+/* An entity as it is to be stored. */
+typedef struct {
+    Span fields[MOST_FIELDS];
+    Span sources[MOST_REFERENCES]; /* keys of root rows, by reference; without data for none */
+    Span suffix;                   /* its own key */
+} Entity;
+
+/* Runs the program: what the entity contributes. */
+void emit(Work *work, const Program *program, const Entity *entity, Record *record);
+
+/* A record without contributions. */
+void clear_record(const Program *program, Record *record);
+
+/* The bytes of a record. */
+Span encode_record(Work *work, const Program *program, const Record *record);
+
+/* A record of the program's tokens, in their order; stops at any other. */
+void decode_record(Work *work, const Program *program, Span bytes, Record *record);
+
+/* ---- unit.c: the rows of one commit ---- */
+
+/* Reads a row: `value` has no data where it is absent. What it points to stays until the call has ended. Returns 0, or
+ * another number where it failed. */
+typedef int (*ReadRow)(void *reader, enum Table table, Span key, Span *value);
+
+/* The first keys from one on, and before another one, at most `most`. Returns how many, or -1 where it failed. What they
+ * point to stays. */
+typedef int (*ScanKeys)(void *reader, enum Table table, Span start, Span stop, Span *keys, int most);
+
+typedef struct {
+    ReadRow read;
+    ScanKeys scan;
+    void *of;
+} Reader;
+
+typedef struct {
+    enum Table table;
+    Span key, value; /* a value without data: the row is absent, or is to be removed */
+} Row;
+
+/* Rows, in the order in which they were added. */
+typedef struct {
+    Row *first;
+    size_t count, room;
+} Rows;
+
+/* How many rows one request has, and their bytes as costs count them. */
+typedef struct {
+    size_t rows, bytes;
+} Counted;
+
+enum { MOST_REQUESTS = 40 };
+
+/* A root row, as it is in the unit. */
+typedef struct {
+    Span key;
+    uint64_t version, own;
+    Span body, record; /* a body without data: the row was never written */
+    int is_decided, is_listed; /* as one that follows */
+} Root;
+
+enum { MOST_SLOTS = 24 };
+
+/* What is added to one group. */
+typedef struct {
+    Span key;
+    int count;
+    Number amounts[MOST_SLOTS];
+} Sum;
+
+/* What begins with a key, by its key. */
+typedef struct {
+    void **slots;
+    size_t count, room;
+} Map;
+
+typedef struct {
+    Work *work;
+    Reader reader;
+    uint64_t now;
+    Map roots, sums;
+    Rows reads, writes;
+    Counted requests[MOST_REQUESTS]; /* as many as Python makes, in no order */
+    int request_count;
+} Unit;
+
+enum { LAYOUT_BYTES = 2, MOST_KEY = 511 };
+
+extern const Span NOTHING; /* no bytes, which is a value */
+
+Span joined(Work *work, Span one, Span two, Span three);
+
+/* The root row with this key, read once; it is absent or has a living entity. Stops at every other. */
+Root *root_at(Unit *unit, Span key);
+
+/* The bytes of a root row as costs count them. */
+size_t bytes_of_root(const Root *root);
+
+/* The group with this key, to which nothing is added yet where it is new. */
+Sum *sum_at(Unit *unit, Span key);
+
+/* Adds a row to those that are written; `remove_row` one that is removed. */
+void write_row(Unit *unit, enum Table table, Span key, Span value);
+void remove_row(Unit *unit, enum Table table, Span key);
+
+/* A row of one value, with its stamp. */
+Span stamped(Unit *unit, uint64_t stamp, Span value);
+
+/* Replaces a root row, which is decided then. */
+void write_root(Unit *unit, Root *root, uint64_t version, uint64_t own, Span body, Span record);
+
+/* The version of a root row's next commit. */
+uint64_t next_version(Unit *unit, const Root *seen);
+
+/* Counts a request. */
+void count_request(Unit *unit, size_t rows, size_t bytes);
+
+/* Adds up the groups: reads their rows and writes them. And counts the requests that write. */
+void settle_sums(Unit *unit);
+void count_writes(Unit *unit);
+
+/* ---- decide.c ---- */
+
+/* What is asked: to save the document of an entity, whose copies have their reference alone. */
+typedef struct {
+    const Program *program;
+    Span key, document;
+    const Span *sources; /* the keys of what each reference refers to */
+    int64_t expected;    /* the own version that the row must have; negative for any */
+} Question;
+
+/* What came of it: the entity as it is stored. */
+typedef struct {
+    uint64_t version;
+    int is_new;
+    Span body;
+} Saved;
+
+/* All questions of one commit. */
+typedef struct {
+    const Question *first;
+    size_t count;
+    uint64_t now;
+    const Program *const *holders; /* of the entities that may follow */
+    int holder_count;
+    int most_holders; /* that follow in the commit */
+} Questions;
+
+typedef struct {
+    Unit *unit;
+    Saved *saved; /* one for each question */
+    int has_scanned;
+} Answer;
+
+/* Decides. The answer's memory is the work's. Stops with the reason where Python has to decide. */
+void decide(Work *work, const Questions *asked, Reader reader, Answer *answer);
+
+/* The fields of a document of one layout; stops at every other. */
+int fields_of(Work *work, Span body, const uint8_t *layout, Span *fields);
+
+/* The copy with the values of its source, which has these fields; `given` is the copy, or its reference alone. */
+Span filled_copy(Work *work, const Reference *reference, Span given, const Span *fields, int count);
+
+/* The document of these fields. */
+Span document_of(Work *work, const Program *program, const Span *fields);
+
+/* Adds the writes that turn one record into another; `owner` is the entity's key, `suffix` its own. */
+void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_t version, const Record *before,
+            const Record *after);
+
+/* ---- follow.c ---- */
+
+/* Lets the holders of a source follow it, whose digests of what is copied were `before`. */
+void follow_holders(Unit *unit, const Questions *asked, Root *source, Span before, Span after);
+
+#endif

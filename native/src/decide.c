@@ -1,0 +1,350 @@
+/* Deciding: the rows that follow from saving entities. */
+#include "core.h"
+
+#include <string.h>
+
+/* One entity that is being decided. */
+typedef struct {
+    Unit *unit;
+    const Program *program;
+    const Question *asked;
+    Root *seen;
+    uint64_t version;
+    int is_new;
+    Span old[MOST_FIELDS]; /* the fields before, where there was an entity */
+    Record before, after;
+    Entity entity;
+    Root *sources[MOST_REFERENCES];
+} Decision;
+
+int fields_of(Work *work, Span body, const uint8_t *layout, Span *fields) {
+    if (body.size < LAYOUT_BYTES || memcmp(body.data, layout, LAYOUT_BYTES)) stop(work, OTHER_LAYOUT);
+    const int count = elements_of((Span){body.data + LAYOUT_BYTES, body.size - LAYOUT_BYTES}, fields, MOST_FIELDS);
+    if (count < 0) stop(work, OTHER_LAYOUT);
+    return count;
+}
+
+Span document_of(Work *work, const Program *program, const Span *fields) {
+    size_t size = LAYOUT_BYTES + 8;
+    for (int i = 0; i < program->fields; i++) size += fields[i].size;
+    Writer start = take_memory(work, size);
+    Writer to = write_array_header(write_span(start, program->layout), program->fields);
+    for (int i = 0; i < program->fields; i++) to = write_span(to, fields[i]);
+    return (Span){start, (size_t)(to - start)};
+}
+
+/* ---- what was there before ---- */
+
+/* Whether what has these fields has expired. */
+static int is_expired(const Unit *unit, const Span *fields, int count, const Expiry *expiry) {
+    int64_t since, until;
+    if (!expiry->path.count) return 0;
+    const Span value = value_at(unit->work, fields, count, expiry->path);
+    if (is_nil(value)) return 0;
+    if (!microseconds_of(value, &since) || __builtin_add_overflow(since, expiry->after, &until))
+        stop(unit->work, OTHER_VALUE);
+    return until < 1000 || (uint64_t)(until / 1000) <= unit->now;
+}
+
+static void read_before(Decision *made) {
+    Work *work = made->unit->work;
+    const Root *seen = made->seen;
+    const Program *program = made->program;
+    const int64_t expected = made->asked->expected;
+    if (seen->is_decided) stop(work, OTHER_ROW); /* the commit saves it twice */
+    if (expected >= 0 && (uint64_t)expected != seen->own) stop(work, OTHER_VERSION);
+    made->is_new = !seen->body.data;
+    made->version = next_version(made->unit, seen);
+    clear_record(program, &made->before);
+    if (made->is_new) {
+        if (program->is_numbered) stop(work, NUMBERED);
+        return;
+    }
+    if (fields_of(work, seen->body, program->layout.data, made->old) != program->fields) stop(work, OTHER_LAYOUT);
+    if (is_expired(made->unit, made->old, program->fields, &program->expiry)) stop(work, VANISHES);
+    decode_record(work, program, seen->record, &made->before);
+}
+
+/* ---- copies, and what the store gives ---- */
+
+/* Whether the entity referred to the same source before, by the same bytes. */
+static int refers_as_before(const Decision *made, const Reference *reference, Span given) {
+    if (made->is_new) return 0;
+    const Span old = made->old[reference->field];
+    if (is_nil(old)) return 0;
+    if (!reference->is_copy) return is_same(old, given);
+    const Span old_ref = element_at(old, 0), given_ref = element_at(given, 0);
+    return old_ref.data && given_ref.data && is_same(old_ref, given_ref);
+}
+
+/* Whether the record before says that the entity referred to this source: perhaps by other bytes of an equal key. */
+static int is_recorded(const Decision *made, const Reference *reference, Span source) {
+    const Span taken = joined(made->unit->work, source, reference->selection, NOTHING);
+    for (int i = 0; i < made->before.taken_count; i++)
+        if (is_same(made->before.taken[i], taken)) return 1;
+    for (int i = 0; i < made->before.held_count; i++)
+        if (is_same(made->before.held[i], source)) return 1;
+    return 0;
+}
+
+Span filled_copy(Work *work, const Reference *reference, Span given, const Span *fields, int count) {
+    Span values[MOST_ITEMS];
+    const Span ref = element_at(given, 0);
+    if (!ref.data) stop(work, OTHER_VALUE);
+    size_t size = 8 + ref.size;
+    for (int i = 0; i < reference->count; i++) {
+        values[i] = value_at(work, fields, count, reference->paths[i]);
+        size += values[i].size;
+    }
+    Writer start = take_memory(work, size);
+    Writer to = write_span(write_array_header(start, 2 + (size_t)reference->count), ref);
+    *to++ = 0xc2; /* not deleted */
+    for (int i = 0; i < reference->count; i++) to = write_span(to, values[i]);
+    return (Span){start, (size_t)(to - start)};
+}
+
+/* The fields of a source that the entity did not refer to before. */
+static int fields_of_source(Decision *made, int place, Span *fields) {
+    const Reference *reference = &made->program->references[place];
+    const Root *source = made->sources[place];
+    if (!source->body.data) stop(made->unit->work, NO_SOURCE);
+    const int count = fields_of(made->unit->work, source->body, reference->layout, fields);
+    if (is_expired(made->unit, fields, count, &reference->expiry)) stop(made->unit->work, NO_SOURCE);
+    return count;
+}
+
+static void fill_reference(Decision *made, int place) {
+    const Reference *reference = &made->program->references[place];
+    Work *work = made->unit->work;
+    const Span key = made->entity.sources[place];
+    Span source[MOST_FIELDS];
+    if (reference->field == NO_FIELD) {
+        if (!key.data) stop(work, OTHER_VALUE);
+        if (made->is_new) fields_of_source(made, place, source);
+        return;
+    }
+    Span *field = &made->entity.fields[reference->field];
+    if (is_nil(*field) != !key.data) stop(work, OTHER_VALUE);
+    if (key.data && refers_as_before(made, reference, *field)) {
+        *field = made->old[reference->field];
+        return;
+    }
+    if (reference->is_going && !made->is_new && !is_nil(made->old[reference->field]))
+        stop(work, VANISHES); /* the source before may have been deleted, and is not read here */
+    if (!key.data) return;
+    if (!made->is_new && is_recorded(made, reference, key)) stop(work, OTHER_VALUE);
+    const int count = fields_of_source(made, place, source);
+    if (reference->is_copy) *field = filled_copy(work, reference, *field, source, count);
+}
+
+/* Gives a field what the store gives it. */
+static void fill_role(Decision *made, int place) {
+    static const uint8_t left_out[3] = {0xc7, 0, 5}; /* Python's mark of a value that is not given */
+    enum { INSTANT_BYTES = 16 };
+    Span *field = &made->entity.fields[place];
+    const enum Role role = made->program->roles[place];
+    if (role == GIVEN) return;
+    if (role == TOTAL && made->is_new) stop(made->unit->work, SHOWN);
+    if (role != UPDATED && !made->is_new) {
+        *field = made->old[place];
+        return;
+    }
+    if (role == CREATED && !is_same(*field, (Span){left_out, sizeof left_out})) return;
+    Writer start = take_memory(made->unit->work, INSTANT_BYTES), end = write_milliseconds(start, made->unit->now);
+    *field = (Span){start, (size_t)(end - start)};
+}
+
+static void fill(Decision *made) {
+    const Program *program = made->program;
+    Entity *entity = &made->entity;
+    Work *work = made->unit->work;
+    if (fields_of(work, made->asked->document, program->layout.data, entity->fields) != program->fields)
+        stop(work, OTHER_LAYOUT);
+    for (int i = 0; i < program->reference_count; i++) fill_reference(made, i);
+    for (int i = 0; i < program->fields; i++) fill_role(made, i);
+}
+
+/* ---- what differs from before ---- */
+
+/* Where the rows of one entity differ. */
+typedef struct {
+    Unit *unit;
+    Span owner, suffix;
+    uint64_t version;
+} Changed;
+
+static Number amount_of(Unit *unit, Span value) {
+    Number number = {0, 0, 0};
+    if (!is_nil(value) && !number_of(value, &number)) stop(unit->work, OTHER_VALUE);
+    return number;
+}
+
+static int amounts_of(Unit *unit, Span amounts, Span *parts) {
+    const int count = elements_of(amounts, parts, MOST_SLOTS);
+    if (count <= 0) stop(unit->work, OTHER_RECORD);
+    return count;
+}
+
+/* Adds numbers to those of a group. */
+static void add_to_sum(Unit *unit, Span key, const Number *added, int count) {
+    Sum *sum = sum_at(unit, key);
+    if (!sum->count) {
+        memcpy(sum->amounts, added, (size_t)count * sizeof *added);
+        sum->count = count;
+        return;
+    }
+    if (sum->count != count) stop(unit->work, OTHER_RECORD);
+    for (int i = 0; i < count; i++)
+        if (!add_number(&sum->amounts[i], added[i])) stop(unit->work, OTHER_VALUE);
+}
+
+/* Adds amounts, as a record has them, to a group; `sign` is 1 or -1. */
+static void add_amounts(Unit *unit, Span key, Span amounts, int sign) {
+    Span parts[MOST_SLOTS];
+    Number added[MOST_SLOTS];
+    const int count = amounts_of(unit, amounts, parts);
+    for (int i = 0; i < count; i++) {
+        added[i] = amount_of(unit, parts[i]);
+        if (sign < 0) added[i] = negative(added[i]);
+    }
+    add_to_sum(unit, key, added, count);
+}
+
+/* What turns the amounts of one contribution into those of another; equal ones add nothing. */
+static void add_difference(Unit *unit, Span key, Span before, Span after) {
+    Span old[MOST_SLOTS], new[MOST_SLOTS];
+    Number added[MOST_SLOTS];
+    const int count = amounts_of(unit, before, old);
+    if (amounts_of(unit, after, new) != count) stop(unit->work, OTHER_RECORD);
+    for (int i = 0; i < count; i++) {
+        added[i] = (Number){0, 0, 0};
+        if (is_same(old[i], new[i])) continue;
+        added[i] = negative(amount_of(unit, old[i]));
+        if (!add_number(&added[i], amount_of(unit, new[i]))) stop(unit->work, OTHER_VALUE);
+    }
+    add_to_sum(unit, key, added, count);
+}
+
+static void differ_in_sum(const Changed *of, Span prefix, const Contribution *old, const Contribution *new) {
+    Unit *unit = of->unit;
+    if (old->found.data && new->found.data && is_same(old->found, new->found)) {
+        if (!is_same(old->kept, new->kept))
+            add_difference(unit, joined(unit->work, prefix, new->found, NOTHING), old->kept, new->kept);
+        return;
+    }
+    if (old->found.data) add_amounts(unit, joined(unit->work, prefix, old->found, NOTHING), old->kept, -1);
+    if (new->found.data) add_amounts(unit, joined(unit->work, prefix, new->found, NOTHING), new->kept, 1);
+}
+
+static void differ_in_row(const Changed *of, Span prefix, const Contribution *old, const Contribution *new) {
+    Unit *unit = of->unit;
+    const int is_there = old->found.data && new->found.data && is_same(old->found, new->found);
+    if (is_there && is_same(old->kept, new->kept)) return;
+    if (old->found.data && !is_there) remove_row(unit, VIEWS, joined(unit->work, prefix, old->found, of->suffix));
+    if (new->found.data)
+        write_row(unit, VIEWS, joined(unit->work, prefix, new->found, of->suffix),
+                  stamped(unit, of->version, new->shown));
+}
+
+static int contains(const Span *keys, int count, Span key) {
+    for (int i = 0; i < count; i++)
+        if (is_same(keys[i], key)) return 1;
+    return 0;
+}
+
+/* Back-references, or holds: rows of the view with this prefix, that say everything in their keys. */
+static void differ_in_pointers(const Changed *of, Span prefix, const Span *old, int olds, const Span *new, int news) {
+    Unit *unit = of->unit;
+    for (int i = 0; i < olds; i++)
+        if (!contains(new, news, old[i])) remove_row(unit, VIEWS, joined(unit->work, prefix, old[i], of->owner));
+    for (int i = 0; i < news; i++)
+        if (!contains(old, olds, new[i]))
+            write_row(unit, VIEWS, joined(unit->work, prefix, new[i], of->owner),
+                      stamped(unit, of->version, NOTHING));
+}
+
+static int is_same_contribution(const Contribution *one, const Contribution *other) {
+    return !one->found.data == !other->found.data && is_same(one->found, other->found) &&
+           is_same(one->kept, other->kept);
+}
+
+void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_t version, const Record *before,
+            const Record *after) {
+    static const uint8_t back_references[2] = {0, 0}, holds[2] = {0xff, 0xff};
+    const Changed of = {unit, owner, suffix, version};
+    for (int i = 0; i < program->token_count; i++) {
+        const Token *token = &program->tokens[i];
+        const Contribution *old = &before->of[i], *new = &after->of[i];
+        if (token->is_shown && !is_same_contribution(old, new)) stop(unit->work, SHOWN);
+        if (token->is_sum)
+            differ_in_sum(&of, token->prefix, old, new);
+        else
+            differ_in_row(&of, token->prefix, old, new);
+    }
+    differ_in_pointers(&of, (Span){back_references, 2}, before->taken, before->taken_count, after->taken,
+                       after->taken_count);
+    differ_in_pointers(&of, (Span){holds, 2}, before->held, before->held_count, after->held, after->held_count);
+}
+
+/* ---- one entity, and all ---- */
+
+static void decide_one(Decision *made, const Questions *all, const Question *asked, Answer *answer, Saved *saved) {
+    Unit *unit = made->unit;
+    made->asked = asked;
+    made->program = asked->program;
+    made->seen = root_at(unit, asked->key);
+    for (int i = 0; i < asked->program->reference_count; i++) {
+        made->entity.sources[i] = asked->sources[i];
+        made->sources[i] = asked->sources[i].data ? root_at(unit, asked->sources[i]) : NULL;
+    }
+    made->entity.suffix = (Span){asked->key.data + asked->program->start, asked->key.size - asked->program->start};
+    read_before(made);
+    fill(made);
+    emit(unit->work, made->program, &made->entity, &made->after);
+    const Span body = document_of(unit->work, made->program, made->entity.fields);
+    const Span record = encode_record(unit->work, made->program, &made->after);
+    if (made->is_new || !is_same(record, made->seen->record))
+        differ(unit, made->program, asked->key, made->entity.suffix, made->version, &made->before, &made->after);
+    write_root(unit, made->seen, made->version, made->version, body, record);
+    *saved = (Saved){made->version, made->is_new, body};
+    if (!made->program->is_copied || made->is_new || is_same(made->before.copied, made->after.copied)) return;
+    if (all->count > 1) stop(unit->work, COPIED);
+    follow_holders(unit, all, made->seen, made->before.copied, made->after.copied);
+    answer->has_scanned = 1;
+}
+
+/* Reads all root rows that are named: the entities' own, and their sources'. */
+static void read_roots(Unit *unit, const Questions *asked) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < asked->count; i++) {
+        const Question *each = &asked->first[i];
+        if (each->key.size < each->program->start) stop(unit->work, OTHER_VALUE);
+        root_at(unit, each->key);
+        for (int j = 0; j < each->program->reference_count; j++) {
+            const Span source = each->sources[j];
+            if (!source.data) continue;
+            if (source.size < each->program->references[j].start) stop(unit->work, OTHER_VALUE);
+            if (is_same(source, each->key)) stop(unit->work, OTHER_VALUE); /* it refers to itself */
+            root_at(unit, source);
+        }
+    }
+    for (size_t i = 0; i < unit->reads.count; i++) bytes += bytes_of_root(root_at(unit, unit->reads.first[i].key));
+    count_request(unit, unit->reads.count, bytes);
+}
+
+void decide(Work *work, const Questions *asked, Reader reader, Answer *answer) {
+    Unit *unit = take_memory(work, sizeof *unit);
+    Decision *made = take_memory(work, sizeof *made);
+    memset(unit, 0, sizeof *unit);
+    unit->work = work;
+    unit->reader = reader;
+    unit->now = asked->now;
+    made->unit = unit;
+    answer->unit = unit;
+    answer->saved = take_memory(work, (asked->count + 1) * sizeof *answer->saved);
+    read_roots(unit, asked);
+    for (size_t i = 0; i < asked->count; i++)
+        decide_one(made, asked, &asked->first[i], answer, &answer->saved[i]);
+    settle_sums(unit);
+    count_writes(unit);
+}

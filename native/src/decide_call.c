@@ -1,0 +1,295 @@
+/* The core's calls from Python: programs, and deciding within a transaction. */
+#include "binding.h"
+#include "core.h"
+
+#include <string.h>
+
+typedef struct {
+    PyObject_HEAD
+    Work work; /* has the program's memory */
+    PyObject *table; /* held: the program has parts of it */
+    const Program *program;
+} ProgramObject;
+
+/* All questions of one call, and what came of them. */
+typedef struct {
+    Work work;
+    Questions questions;
+    Answer answer;
+    MDB_txn *txn;
+    MDB_dbi tables[TABLES];
+    int code; /* LMDB's, where a row could not be read */
+} Asked;
+
+static PyTypeObject *program_type;
+
+static int span_of(PyObject *object, Span *span) {
+    MDB_val value;
+    if (!bytes_of(object, &value)) return 0;
+    *span = (Span){value.mv_data, value.mv_size};
+    return 1;
+}
+
+/* ---- programs ---- */
+
+static int read_table(ProgramObject *self, Span table) {
+    const int why = setjmp(self->work.out);
+    if (!why) self->program = read_program(&self->work, table);
+    return why;
+}
+
+static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(named)) {
+    PyObject *table;
+    Span span;
+    if (!PyArg_ParseTuple(arguments, "O", &table) || !span_of(table, &span)) return NULL;
+    ProgramObject *self = (ProgramObject *)PyType_GenericAlloc(type, 0);
+    if (!self) return NULL;
+    self->table = Py_NewRef(table);
+    const int why = read_table(self, span);
+    if (!why) return (PyObject *)self;
+    Py_DECREF((PyObject *)self);
+    if (why == NO_MEMORY) return PyErr_NoMemory();
+    PyErr_SetString(PyExc_ValueError, reason_of(why));
+    return NULL;
+}
+
+static void program_dealloc(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    end_work(&((ProgramObject *)object)->work);
+    Py_XDECREF(((ProgramObject *)object)->table);
+    PyObject_Free(object);
+    Py_DECREF((PyObject *)type);
+}
+
+/* ---- deciding ---- */
+
+static int read_stored(void *reader, enum Table table, Span key, Span *value) {
+    Asked *call = reader;
+    MDB_val wanted = {key.size, (void *)key.data}, found;
+    call->code = mdb_get(call->txn, call->tables[table], &wanted, &found);
+    if (call->code == MDB_NOTFOUND) return 0;
+    if (!call->code) *value = (Span){found.mv_data, found.mv_size};
+    return call->code;
+}
+
+static int is_below(const MDB_val *key, Span stop_at) {
+    const size_t size = key->mv_size < stop_at.size ? key->mv_size : stop_at.size;
+    const int order = memcmp(key->mv_data, stop_at.data, size);
+    return order ? order < 0 : key->mv_size < stop_at.size;
+}
+
+static int scan_stored(void *reader, enum Table table, Span start, Span stop_at, Span *keys, int most) {
+    Asked *call = reader;
+    MDB_cursor *cursor;
+    MDB_val key = {start.size, (void *)start.data}, value;
+    int count = 0;
+    call->code = mdb_cursor_open(call->txn, call->tables[table], &cursor);
+    if (call->code) return -1;
+    call->code = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+    for (; !call->code && count < most && is_below(&key, stop_at);
+         call->code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT))
+        keys[count++] = (Span){key.mv_data, key.mv_size};
+    mdb_cursor_close(cursor);
+    return call->code && call->code != MDB_NOTFOUND ? -1 : count;
+}
+
+static enum Why run(Asked *call) {
+    const int why = setjmp(call->work.out);
+    if (!why) decide(&call->work, &call->questions, (Reader){read_stored, scan_stored, call}, &call->answer);
+    return why;
+}
+
+static PyObject *bytes_or_none(Span span) {
+    return span.data ? PyBytes_FromStringAndSize((const char *)span.data, (Py_ssize_t)span.size) : Py_NewRef(Py_None);
+}
+
+/* How many of these rows are of a table. */
+static Py_ssize_t count_of(const Row *rows, size_t count, enum Table table) {
+    Py_ssize_t found = 0;
+    for (size_t i = 0; i < count; i++) found += rows[i].table == table;
+    return found;
+}
+
+/* A tuple of (key, value or None): the rows of one table. */
+static PyObject *rows_of_table(const Row *rows, size_t count, enum Table table) {
+    PyObject *all = PyTuple_New(count_of(rows, count, table));
+    Py_ssize_t place = 0;
+    for (size_t i = 0; all && i < count; i++) {
+        if (rows[i].table != table) continue;
+        PyObject *row = Py_BuildValue("(NN)", bytes_or_none(rows[i].key), bytes_or_none(rows[i].value));
+        if (!row || PyTuple_SetItem(all, place++, row)) Py_CLEAR(all);
+    }
+    return all;
+}
+
+/* A tuple of what `rows_of_table` makes, for each table. */
+static PyObject *rows_of(const Row *rows, size_t count) {
+    PyObject *all = PyTuple_New(TABLES);
+    for (int table = 0; all && table < TABLES; table++) {
+        PyObject *found = rows_of_table(rows, count, table);
+        if (!found || PyTuple_SetItem(all, table, found)) Py_CLEAR(all);
+    }
+    return all;
+}
+
+/* A tuple of (rows, bytes), one for each request. */
+static PyObject *requests_of(const Unit *unit) {
+    PyObject *all = PyTuple_New(unit->request_count);
+    for (int i = 0; all && i < unit->request_count; i++) {
+        PyObject *counted =
+            Py_BuildValue("(nn)", (Py_ssize_t)unit->requests[i].rows, (Py_ssize_t)unit->requests[i].bytes);
+        if (!counted || PyTuple_SetItem(all, i, counted)) Py_CLEAR(all);
+    }
+    return all;
+}
+
+/* A tuple of (version, document, whether it is new), one for each question. */
+static PyObject *saved_of(const Saved *saved, size_t count) {
+    PyObject *all = PyTuple_New((Py_ssize_t)count);
+    for (size_t i = 0; all && i < count; i++) {
+        PyObject *one = Py_BuildValue("(KNN)", (unsigned long long)saved[i].version, bytes_or_none(saved[i].body),
+                                      PyBool_FromLong(saved[i].is_new));
+        if (!one || PyTuple_SetItem(all, (Py_ssize_t)i, one)) Py_CLEAR(all);
+    }
+    return all;
+}
+
+static PyObject *answer_of(const Asked *call) {
+    const Unit *unit = call->answer.unit;
+    PyObject *parts[4] = {saved_of(call->answer.saved, call->questions.count), NULL, NULL, NULL};
+    if (parts[0]) parts[1] = rows_of(unit->reads.first, unit->reads.count);
+    if (parts[1]) parts[2] = rows_of(unit->writes.first, unit->writes.count);
+    if (parts[2]) parts[3] = requests_of(unit);
+    if (parts[3])
+        return Py_BuildValue("(NNNNN)", parts[0], parts[1], parts[2], parts[3],
+                             PyBool_FromLong(call->answer.has_scanned));
+    for (int i = 0; i < 3; i++) Py_XDECREF(parts[i]);
+    return NULL;
+}
+
+/* ---- arguments ---- */
+
+static const Program *take_program(PyObject *given) {
+    if (Py_TYPE(given) == program_type) return ((ProgramObject *)given)->program;
+    PyErr_SetString(PyExc_TypeError, "a program is a Program");
+    return NULL;
+}
+
+static int is_tuple_of(PyObject *given, Py_ssize_t size, const char *what) {
+    if (PyTuple_Check(given) && (size < 0 || PyTuple_Size(given) == size)) return 1;
+    PyErr_SetString(PyExc_TypeError, what);
+    return 0;
+}
+
+/* Takes the keys of sources, None for a reference to nothing. Returns 1, or 0 with an exception set. */
+static int take_sources(Asked *call, PyObject *given, Question *question) {
+    const int count = question->program->reference_count;
+    if (!is_tuple_of(given, count, "sources are a tuple of one key, or None, for each reference")) return 0;
+    Span *sources = take_memory(&call->work, ((size_t)count + 1) * sizeof *sources);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *source = PyTuple_GetItem(given, i);
+        sources[i] = (Span){NULL, 0};
+        if (source != Py_None && !span_of(source, &sources[i])) return 0;
+    }
+    question->sources = sources;
+    return 1;
+}
+
+/* One question: (program, key, document, sources, expected version or None). */
+static int take_question(Asked *call, PyObject *given, Question *question) {
+    if (!is_tuple_of(given, 5, "a question is a tuple of a program, key, document, sources and version")) return 0;
+    PyObject *expected = PyTuple_GetItem(given, 4);
+    question->program = take_program(PyTuple_GetItem(given, 0));
+    if (!question->program || !span_of(PyTuple_GetItem(given, 1), &question->key) ||
+        !span_of(PyTuple_GetItem(given, 2), &question->document) ||
+        !take_sources(call, PyTuple_GetItem(given, 3), question))
+        return 0;
+    question->expected = expected == Py_None ? -1 : PyLong_AsLongLong(expected);
+    return !PyErr_Occurred();
+}
+
+static int take_questions(Asked *call, PyObject *given) {
+    if (!is_tuple_of(given, -1, "questions are a tuple")) return 0;
+    const size_t count = (size_t)PyTuple_Size(given);
+    Question *questions = take_memory(&call->work, (count + 1) * sizeof *questions);
+    for (size_t i = 0; i < count; i++)
+        if (!take_question(call, PyTuple_GetItem(given, (Py_ssize_t)i), &questions[i])) return 0;
+    call->questions.first = questions;
+    call->questions.count = count;
+    return 1;
+}
+
+static int take_holders(Asked *call, PyObject *given) {
+    if (!is_tuple_of(given, -1, "programs of holders are a tuple")) return 0;
+    const int count = (int)PyTuple_Size(given);
+    const Program **holders = take_memory(&call->work, ((size_t)count + 1) * sizeof *holders);
+    for (int i = 0; i < count; i++) {
+        holders[i] = take_program(PyTuple_GetItem(given, i));
+        if (!holders[i]) return 0;
+    }
+    call->questions.holders = holders;
+    call->questions.holder_count = count;
+    return 1;
+}
+
+static int take_tables(Asked *call, Transaction *self, PyObject *given) {
+    if (!is_tuple_of(given, TABLES, "tables are a tuple of three databases")) return 0;
+    for (int i = 0; i < TABLES; i++)
+        if (!handle_of(self->environment, PyTuple_GetItem(given, i), self->dbi, &call->tables[i])) return 0;
+    return 1;
+}
+
+/* Takes all arguments. Returns 1, or 0 with an exception set. */
+static int take_asked(Asked *call, Transaction *self, PyObject **given) {
+    enum { MOST_HOLDERS = 1000000 };
+    if (setjmp(call->work.out)) return PyErr_NoMemory() != NULL;
+    call->questions.now = PyLong_AsUnsignedLongLong(given[2]);
+    const long most = PyErr_Occurred() ? 0 : PyLong_AsLong(given[4]);
+    if (PyErr_Occurred()) return 0;
+    call->questions.most_holders = (int)(most < 0 ? 0 : most > MOST_HOLDERS ? MOST_HOLDERS : most);
+    return take_tables(call, self, given[0]) && take_questions(call, given[1]) && take_holders(call, given[3]);
+}
+
+static PyObject *decided(Asked *call, enum Why why) {
+    if (why == DECIDED) return answer_of(call);
+    if (why == NO_MEMORY) return PyErr_NoMemory();
+    if (why == NOT_READ) return fail("mdb_get", call->code);
+    return PyUnicode_FromString(reason_of(why));
+}
+
+PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
+    static const char *const known[] = {"tables", "questions", "now", "holders", "most_holders"};
+    static const Call parameters = {known, 5, 5, 5};
+    Transaction *self = (Transaction *)object;
+    PyObject *found[5] = {NULL}, *answer = NULL;
+    Asked call;
+    enum Why why;
+    memset(&call, 0, sizeof call);
+    if (!take(&parameters, arguments, places, names, found) || !transaction_is_usable(self)) return NULL;
+    call.txn = self->txn;
+    if (take_asked(&call, self, found)) {
+        enter(self);
+        Py_BEGIN_ALLOW_THREADS
+        why = run(&call);
+        Py_END_ALLOW_THREADS
+        answer = decided(&call, why); /* while what was read cannot move */
+        leave(self);
+    }
+    end_work(&call.work);
+    return answer;
+}
+
+static PyType_Slot program_slots[] = {
+    {Py_tp_new, program_new},
+    {Py_tp_dealloc, program_dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec program_spec = {"oneread_native.Program", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT,
+                                   program_slots};
+
+int add_programs(PyObject *module) {
+    program_type = (PyTypeObject *)PyType_FromSpec(&program_spec);
+    if (!program_type) return -1;
+    return PyModule_AddObjectRef(module, "Program", (PyObject *)program_type);
+}

@@ -1,0 +1,209 @@
+/* Programs: the table that oneread.derivations.core_programs writes, read into structures. */
+#include "core.h"
+
+#include <string.h>
+
+enum { PARTS = 15, REFERENCE_PARTS = 13, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, MOST_OWN = 16 };
+
+/* A whole number from 0 to `most`. */
+static unsigned take_number(Work *work, Span value, unsigned most) {
+    int64_t number;
+    if (!int_of(value, &number) || number < 0 || number > (int64_t)most) stop(work, BAD_PROGRAM);
+    return (unsigned)number;
+}
+
+static Span take_bytes(Work *work, Span value, size_t least, size_t most) {
+    Span found;
+    if (!binary_of(value, &found) || found.size < least || found.size > most) stop(work, BAD_PROGRAM);
+    return found;
+}
+
+/* The elements of an array, in memory of the work. */
+static Span *take_array(Work *work, Span value, int most, int *count) {
+    Span *found = take_memory(work, (size_t)most * sizeof *found);
+    *count = elements_of(value, found, most);
+    if (*count < 0) stop(work, BAD_PROGRAM);
+    return found;
+}
+
+static Span *take_exactly(Work *work, Span value, int count) {
+    int found;
+    Span *parts = take_array(work, value, count, &found);
+    if (found != count) stop(work, BAD_PROGRAM);
+    return parts;
+}
+
+static Path take_path(Work *work, Span value) {
+    int count;
+    Span *steps = take_array(work, value, MOST_STEPS, &count);
+    Path path = {(uint8_t)count, {0}};
+    for (int i = 0; i < count; i++) path.steps[i] = (uint8_t)take_number(work, steps[i], 0xff);
+    return path;
+}
+
+static const Path *take_paths(Work *work, Span value, int most, uint8_t *count) {
+    int found;
+    Span *given = take_array(work, value, most, &found);
+    Path *paths = take_memory(work, (size_t)(found + 1) * sizeof *paths);
+    for (int i = 0; i < found; i++) paths[i] = take_path(work, given[i]);
+    *count = (uint8_t)found;
+    return paths;
+}
+
+/* An expiry: nothing, or its path and microseconds. */
+static Expiry take_expiry(Work *work, Span value) {
+    int count;
+    Expiry expiry = {{0, {0}}, 0};
+    Span *parts = take_array(work, value, 2, &count);
+    if (!count) return expiry;
+    if (count != 2 || !int_of(parts[1], &expiry.after)) stop(work, BAD_PROGRAM);
+    expiry.path = take_path(work, parts[0]);
+    return expiry;
+}
+
+static const Token *take_tokens(Work *work, Span value, int *count) {
+    Span *given = take_array(work, value, MOST_TOKENS, count);
+    Token *tokens = take_memory(work, (size_t)(*count + 1) * sizeof *tokens);
+    for (int i = 0; i < *count; i++) {
+        Span *parts = take_exactly(work, given[i], TOKEN_PARTS);
+        if (!int_of(parts[0], &tokens[i].token)) stop(work, BAD_PROGRAM);
+        tokens[i].is_sum = (uint8_t)take_number(work, parts[1], 1);
+        tokens[i].prefix = take_bytes(work, parts[2], 0, 16);
+        tokens[i].is_shown = (uint8_t)take_number(work, parts[3], 1);
+    }
+    return tokens;
+}
+
+/* The types of the parts of a source's key. */
+static void take_types(Work *work, Span value, Reference *reference) {
+    int count;
+    Span *given = take_array(work, value, MOST_PARTS, &count);
+    reference->parts = (uint8_t)count;
+    for (int i = 0; i < count; i++) reference->types[i] = (uint8_t)take_number(work, given[i], LAST_TYPE);
+}
+
+static const Reference *take_references(Work *work, Span value, unsigned fields, int *count) {
+    Span *given = take_array(work, value, MOST_REFERENCES, count);
+    Reference *references = take_memory(work, (size_t)(*count + 1) * sizeof *references);
+    for (int i = 0; i < *count; i++) {
+        Span *parts = take_exactly(work, given[i], REFERENCE_PARTS);
+        Reference *made = &references[i];
+        made->field = (uint8_t)take_number(work, parts[0], NO_FIELD);
+        if (made->field >= fields && made->field != NO_FIELD) stop(work, BAD_PROGRAM);
+        made->is_copy = (uint8_t)take_number(work, parts[1], 1);
+        made->is_tracked = (uint8_t)take_number(work, parts[2], 1);
+        made->is_held = (uint8_t)take_number(work, parts[3], 1);
+        made->start = (uint8_t)take_number(work, parts[4], 16);
+        memcpy(made->layout, take_bytes(work, parts[5], 2, 2).data, 2);
+        made->selection = take_bytes(work, parts[6], 0, 16);
+        made->paths = take_paths(work, parts[7], MOST_ITEMS, &made->count);
+        made->is_going = (uint8_t)take_number(work, parts[8], 1);
+        made->expiry = take_expiry(work, parts[9]);
+        if (made->field == NO_FIELD && made->is_copy) stop(work, BAD_PROGRAM);
+        memcpy(made->kind, take_bytes(work, parts[10], 2, 2).data, 2);
+        made->ranges = (uint8_t)take_number(work, parts[11], 0xff);
+        take_types(work, parts[12], made);
+    }
+    return references;
+}
+
+static const Selection *take_selections(Work *work, Span value, int *count) {
+    Span *given = take_array(work, value, MOST_SELECTIONS, count);
+    Selection *selections = take_memory(work, (size_t)(*count + 1) * sizeof *selections);
+    for (int i = 0; i < *count; i++) {
+        Span *parts = take_exactly(work, given[i], 2);
+        selections[i].name = take_bytes(work, parts[0], 0, 16);
+        selections[i].paths = take_paths(work, parts[1], MOST_ITEMS, &selections[i].count);
+    }
+    return selections;
+}
+
+static const Item *take_items(Work *work, Span value, enum Code code, uint8_t *count) {
+    const unsigned last = code == AMOUNTS ? LAST_SLOT : LAST_ITEM;
+    int found;
+    Span *given = take_array(work, value, MOST_ITEMS, &found);
+    Item *items = take_memory(work, (size_t)(found + 1) * sizeof *items);
+    for (int i = 0; i < found; i++) {
+        Span *parts = take_exactly(work, given[i], ITEM_PARTS);
+        items[i].kind = (uint8_t)take_number(work, parts[0], last);
+        items[i].path = take_path(work, parts[1]);
+        items[i].fields = (uint8_t)take_number(work, parts[2], items[i].kind == VALUE ? LAST_BUCKET : MOST_ITEMS);
+    }
+    *count = (uint8_t)found;
+    return items;
+}
+
+static const uint8_t *take_registers(Work *work, Span value, uint8_t *count) {
+    int found;
+    Span *given = take_array(work, value, MOST_ITEMS, &found);
+    uint8_t *registers = take_memory(work, (size_t)(found + 1));
+    for (int i = 0; i < found; i++) registers[i] = (uint8_t)take_number(work, given[i], MOST_REGISTERS - 1);
+    *count = (uint8_t)found;
+    return registers;
+}
+
+/* One operation, of a program whose tokens and references are known. */
+static Operation take_operation(Work *work, Span value, const Program *program) {
+    Span *parts = take_exactly(work, value, OPERATION_PARTS);
+    Operation made = {0};
+    made.code = (uint8_t)take_number(work, parts[0], LAST_CODE);
+    made.made = (uint8_t)take_number(work, parts[1], MOST_REGISTERS - 1);
+    made.used = (uint8_t)take_number(work, parts[2], MOST_REGISTERS - 1);
+    made.second = (uint8_t)take_number(work, parts[3], MOST_REGISTERS - 1);
+    made.type = (uint8_t)take_number(work, parts[4], LAST_TYPE);
+    made.flag = (uint8_t)take_number(work, parts[5], FLAGS);
+    made.none = (uint8_t)take_number(work, parts[6], 0xff);
+    made.nones = (uint8_t)take_number(work, parts[7], 16);
+    made.place = (uint8_t)take_number(work, parts[8], 0xff);
+    made.most = take_number(work, parts[9], 0xffff);
+    made.path = take_path(work, parts[10]);
+    made.order = take_path(work, parts[11]);
+    if (made.code == PLACE)
+        made.registers = take_registers(work, parts[12], &made.count);
+    else
+        made.items = take_items(work, parts[12], made.code, &made.count);
+    made.bucket = (uint8_t)take_number(work, parts[13], LAST_BUCKET);
+    if (made.code == SPREAD && !made.most) stop(work, BAD_PROGRAM);
+    const int names_token = made.code == ROW || made.code == SUM || made.code == EXTREMUM;
+    const int places = names_token ? program->token_count : made.code == REFERENCE ? program->reference_count : 0xff;
+    if (made.place >= places || !made.code) stop(work, BAD_PROGRAM);
+    return made;
+}
+
+const Program *read_program(Work *work, Span table) {
+    Program *program = take_memory(work, sizeof *program);
+    memset(program, 0, sizeof *program);
+    Span *parts = take_exactly(work, table, PARTS);
+    program->layout = take_bytes(work, parts[0], 2, 2);
+    program->fields = (uint8_t)take_number(work, parts[1], MOST_FIELDS);
+    if (!program->fields) stop(work, BAD_PROGRAM);
+    program->start = (uint8_t)take_number(work, parts[2], 16);
+    program->own = take_paths(work, parts[3], MOST_OWN, &program->own_count);
+    program->tokens = take_tokens(work, parts[4], &program->token_count);
+    program->references = take_references(work, parts[5], program->fields, &program->reference_count);
+    program->is_tracked = (uint8_t)take_number(work, parts[6], 1);
+    program->is_holding = (uint8_t)take_number(work, parts[7], 1);
+    program->is_copied = (uint8_t)take_number(work, parts[8], 1);
+    program->selections = take_selections(work, parts[9], &program->selection_count);
+    Span *given = take_array(work, parts[10], MOST_OPERATIONS, &program->operation_count);
+    Operation *operations = take_memory(work, (size_t)(program->operation_count + 1) * sizeof *operations);
+    for (int i = 0; i < program->operation_count; i++) operations[i] = take_operation(work, given[i], program);
+    program->operations = operations;
+    program->is_numbered = (uint8_t)take_number(work, parts[11], 1);
+    given = take_exactly(work, parts[12], program->fields);
+    for (int i = 0; i < program->fields; i++) program->roles[i] = (uint8_t)take_number(work, given[i], LAST_ROLE);
+    program->expiry = take_expiry(work, parts[13]);
+    program->kind = take_bytes(work, parts[14], 2, 2);
+    return program;
+}
+
+Span value_at(Work *work, const Span *fields, int count, Path path) {
+    if (!path.count) return NIL;
+    if (path.steps[0] >= count) stop(work, OTHER_LAYOUT);
+    Span value = fields[path.steps[0]];
+    for (int i = 1; i < path.count && !is_nil(value); i++) {
+        value = element_at(value, path.steps[i]);
+        if (!value.data) stop(work, OTHER_VALUE);
+    }
+    return value;
+}

@@ -1,0 +1,243 @@
+/* The rows of one commit: those that were read, what is added to groups, and those that are written. */
+#include "core.h"
+
+#include <string.h>
+
+enum {
+    FORM_ONE = 1,
+    FORM_ROOT = 3,
+    FORM_OWN = 4,
+    ONE_HEAD = 6,
+    ROOT_HEAD = 8,
+    OWN_HEAD = 14,
+    VERSION_BYTES = 8,
+    MOST_BODY = 0xffff,
+    MOST_SHOWN = 500000,
+    AMOUNT_BYTES = 64,
+    FIRST_ROOM = 16
+};
+
+static const uint64_t STAMPS = (uint64_t)1 << 45;
+static const uint8_t NO_BYTES[1] = {0};
+const Span NOTHING = {NO_BYTES, 0};
+
+Span joined(Work *work, Span one, Span two, Span three) {
+    Writer start = take_memory(work, one.size + two.size + three.size + 1);
+    write_span(write_span(write_span(start, one), two), three);
+    return (Span){start, one.size + two.size + three.size};
+}
+
+/* ---- maps ---- */
+
+static uint64_t hash_of(Span key) {
+    uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
+    for (size_t i = 0; i < key.size; i++) hash = (hash ^ key.data[i]) * 0x100000001b3;
+    return hash ^ hash >> 29;
+}
+
+/* The slot of a key: with what has it, or empty. What is in a map begins with its key. */
+static void **slot_of(const Map *map, Span key) {
+    for (size_t at = hash_of(key);; at++) {
+        void **slot = &map->slots[at & (map->room - 1)];
+        if (!*slot || is_same(*(const Span *)*slot, key)) return slot;
+    }
+}
+
+static void grow(Work *work, Map *map) {
+    Map larger = {NULL, map->count, map->room ? 2 * map->room : FIRST_ROOM};
+    larger.slots = take_memory(work, larger.room * sizeof *larger.slots);
+    memset(larger.slots, 0, larger.room * sizeof *larger.slots);
+    for (size_t i = 0; i < map->room; i++)
+        if (map->slots[i]) *slot_of(&larger, *(const Span *)map->slots[i]) = map->slots[i];
+    *map = larger;
+}
+
+/* What has this key, or else new memory of zeros with the key. */
+static void *item_at(Work *work, Map *map, Span key, size_t size) {
+    if (2 * map->count >= map->room) grow(work, map);
+    void **slot = slot_of(map, key);
+    if (*slot) return *slot;
+    Span *made = take_memory(work, size);
+    memset(made, 0, size);
+    *made = key;
+    map->count++;
+    *slot = made;
+    return made;
+}
+
+/* ---- rows ---- */
+
+static void add_row(Work *work, Rows *rows, Row added) {
+    if (rows->count == rows->room) {
+        const size_t room = rows->room ? 2 * rows->room : FIRST_ROOM;
+        Row *larger = take_memory(work, room * sizeof *larger);
+        if (rows->count) memcpy(larger, rows->first, rows->count * sizeof *larger);
+        rows->first = larger;
+        rows->room = room;
+    }
+    rows->first[rows->count++] = added;
+}
+
+static Span read_row(Unit *unit, enum Table table, Span key) {
+    Span value = {NULL, 0};
+    if (!key.size || key.size > MOST_KEY) stop(unit->work, TOO_LONG);
+    if (unit->reader.read(unit->reader.of, table, key, &value)) stop(unit->work, NOT_READ);
+    add_row(unit->work, &unit->reads, (Row){table, key, value});
+    return value;
+}
+
+void write_row(Unit *unit, enum Table table, Span key, Span value) {
+    if (key.size > MOST_KEY || value.size > MOST_SHOWN) stop(unit->work, TOO_LONG);
+    add_row(unit->work, &unit->writes, (Row){table, key, value});
+}
+
+void remove_row(Unit *unit, enum Table table, Span key) {
+    write_row(unit, table, key, (Span){NULL, 0});
+}
+
+void count_request(Unit *unit, size_t rows, size_t bytes) {
+    if (unit->request_count == MOST_REQUESTS) stop(unit->work, TOO_LONG);
+    unit->requests[unit->request_count++] = (Counted){rows, bytes};
+}
+
+Span stamped(Unit *unit, uint64_t stamp, Span value) {
+    Writer start = take_memory(unit->work, ONE_HEAD + value.size);
+    if (stamp >= STAMPS) stop(unit->work, OTHER_VERSION);
+    write_number(start, (uint64_t)FORM_ONE << 45 | stamp, ONE_HEAD);
+    write_span(start + ONE_HEAD, value);
+    return (Span){start, ONE_HEAD + value.size};
+}
+
+/* ---- root rows ---- */
+
+static void read_root(Unit *unit, Root *root) {
+    const Span row = read_row(unit, ROOTS, root->key);
+    if (!row.data) return;
+    if (row.size < ROOT_HEAD) stop(unit->work, OTHER_ROW);
+    const uint64_t head = number_at(row.data, ROOT_HEAD);
+    const unsigned form = (unsigned)(head >> 61);
+    const size_t size = head & 0xffff, start = form == FORM_OWN ? OWN_HEAD : ROOT_HEAD;
+    if ((form != FORM_ROOT && form != FORM_OWN) || start + size > row.size || size < LAYOUT_BYTES)
+        stop(unit->work, OTHER_ROW);
+    root->version = head >> 16 & (STAMPS - 1);
+    root->own = form == FORM_OWN ? number_at(row.data + ROOT_HEAD, OWN_HEAD - ROOT_HEAD) : root->version;
+    root->body = (Span){row.data + start, size};
+    root->record = (Span){row.data + start + size, row.size - start - size};
+}
+
+Root *root_at(Unit *unit, Span key) {
+    const size_t before = unit->roots.count;
+    Root *root = item_at(unit->work, &unit->roots, key, sizeof *root);
+    if (unit->roots.count != before) read_root(unit, root);
+    return root;
+}
+
+size_t bytes_of_root(const Root *root) {
+    return root->body.data ? VERSION_BYTES + root->body.size + root->record.size : 0;
+}
+
+uint64_t next_version(Unit *unit, const Root *seen) {
+    const uint64_t version = unit->now > seen->version ? unit->now : seen->version + 1;
+    if (version >= STAMPS) stop(unit->work, OTHER_VERSION);
+    return version;
+}
+
+void write_root(Unit *unit, Root *root, uint64_t version, uint64_t own, Span body, Span record) {
+    const size_t head = version == own ? ROOT_HEAD : OWN_HEAD;
+    if (body.size > MOST_BODY) stop(unit->work, TOO_LONG);
+    Writer start = take_memory(unit->work, head + body.size + record.size);
+    const uint64_t form = version == own ? FORM_ROOT : FORM_OWN;
+    write_number(start, form << 61 | version << 16 | body.size, ROOT_HEAD);
+    if (version != own) write_number(start + ROOT_HEAD, own, OWN_HEAD - ROOT_HEAD);
+    write_span(write_span(start + head, body), record);
+    root->version = version;
+    root->own = own;
+    root->body = (Span){start + head, body.size};
+    root->record = (Span){start + head + body.size, record.size};
+    root->is_decided = 1;
+    write_row(unit, ROOTS, root->key, (Span){start, head + body.size + record.size});
+}
+
+/* ---- groups ---- */
+
+Sum *sum_at(Unit *unit, Span key) {
+    return item_at(unit->work, &unit->sums, key, sizeof(Sum));
+}
+
+static int is_zero(const Sum *sum) {
+    for (int i = 0; i < sum->count; i++)
+        if (sum->amounts[i].number) return 0;
+    return 1;
+}
+
+/* The numbers of a group with what is added. */
+static Span added_up(Unit *unit, const Sum *sum, Span row) {
+    Span parts[MOST_SLOTS];
+    const int is_old = row.data != NULL;
+    if (is_old && elements_of((Span){row.data + ONE_HEAD, row.size - ONE_HEAD}, parts, MOST_SLOTS) != sum->count)
+        stop(unit->work, OTHER_SUM);
+    Writer start = take_memory(unit->work, 8 + (size_t)sum->count * AMOUNT_BYTES + row.size);
+    Writer to = write_array_header(start, (size_t)sum->count);
+    for (int i = 0; i < sum->count; i++) {
+        Number total = sum->amounts[i], old;
+        if (is_old && !total.number && !total.is_decimal && !is_nil(parts[i])) {
+            to = write_span(to, parts[i]);
+            continue;
+        }
+        if (is_old && (!number_of(parts[i], &old) || !add_number(&total, old))) stop(unit->work, OTHER_SUM);
+        to = write_amount(to, total);
+        if (!to) stop(unit->work, OTHER_SUM);
+    }
+    return (Span){start, (size_t)(to - start)};
+}
+
+static void settle_sum(Unit *unit, const Sum *sum) {
+    uint64_t stamp = unit->now;
+    int64_t contributions;
+    const Span row = read_row(unit, COUNTS, sum->key);
+    if (row.data) {
+        if (row.size <= ONE_HEAD || row.data[0] >> 5 != FORM_ONE) stop(unit->work, OTHER_SUM);
+        const uint64_t before = number_at(row.data, ONE_HEAD) & (STAMPS - 1);
+        if (before >= stamp) stamp = before + 1;
+    }
+    const Span value = added_up(unit, sum, row);
+    if (!int_of(element_at(value, 0), &contributions)) stop(unit->work, OTHER_SUM);
+    if (contributions)
+        write_row(unit, COUNTS, sum->key, stamped(unit, stamp, value));
+    else
+        remove_row(unit, COUNTS, sum->key);
+}
+
+void settle_sums(Unit *unit) {
+    const size_t first = unit->reads.count;
+    size_t bytes = 0;
+    for (size_t i = 0; i < unit->sums.room; i++) {
+        const Sum *sum = unit->sums.slots[i];
+        if (sum && !is_zero(sum)) settle_sum(unit, sum);
+    }
+    if (unit->reads.count == first) return;
+    for (size_t i = first; i < unit->reads.count; i++) {
+        const Span value = unit->reads.first[i].value;
+        if (value.data) bytes += value.size - ONE_HEAD;
+    }
+    count_request(unit, unit->reads.count - first, bytes);
+}
+
+/* How much of a stored row costs do not count. */
+static size_t uncounted(const Row *row) {
+    if (!row->value.data) return 0;
+    if (row->table != ROOTS) return ONE_HEAD;
+    const size_t head = row->value.data[0] >> 5 == FORM_OWN ? OWN_HEAD : ROOT_HEAD;
+    return head - VERSION_BYTES;
+}
+
+void count_writes(Unit *unit) {
+    Counted found[TABLES] = {{0, 0}};
+    for (size_t i = 0; i < unit->writes.count; i++) {
+        const Row *row = &unit->writes.first[i];
+        found[row->table].rows++;
+        found[row->table].bytes += row->key.size + row->value.size - uncounted(row);
+    }
+    for (int table = 0; table < TABLES; table++)
+        if (found[table].rows) count_request(unit, found[table].rows, found[table].bytes);
+}
