@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from oneread.derivations.access import Accesses
 from oneread.derivations.aggregates import AggregateView, check_folds, keyspace_fields
 from oneread.derivations.compiled_schema import CompiledSchema, SchemaNumbers
+from oneread.derivations.core_programs import CorePrograms
 from oneread.derivations.derivation import VIEW_KINDS, CompiledView, Compiling, ViewKind, is_emitted, kind_of_view
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.expiry import model_expiry, own_expiry
@@ -74,6 +75,7 @@ def compile_schema(declared: Declarations, numbers: SchemaNumbers) -> CompiledSc
     older = {cls: _compile_older(layout, numbers, names) for cls, layout in layouts.items()}
     entity_types = {cls: _compile_model(layout, kinds[cls], references) for cls, layout in layouts.items()}
     expiries = _expiries(kinds)
+    logged = _logged(views, kinds, logs)
     return CompiledSchema(
         names=names,
         models=models,
@@ -84,7 +86,7 @@ def compile_schema(declared: Declarations, numbers: SchemaNumbers) -> CompiledSc
         views=views,
         replaced=replaced_views(views, names),
         logs=logs,
-        logged=_logged(views, kinds, logs),
+        logged=logged,
         shards=_shards(views),
         entity_types=entity_types,
         any_types={kinds[cls].prefix: entity_types[cls] for cls in reversed(models)},
@@ -98,6 +100,7 @@ def compile_schema(declared: Declarations, numbers: SchemaNumbers) -> CompiledSc
         with_totals=frozenset(each.kind.prefix for each in entity_types.values() if each.rollups),
         rollups=references.rollups,
         probes=_compile_probes(entity_types, views, accesses, nullable),
+        core_programs=CorePrograms(entity_types, expiries, {*logged, *_of_feeds(views)}),
     )
 
 
@@ -167,6 +170,11 @@ def _logged(
         if cls in logs
         for prefix in (view.prefix, *view.merged)
     }
+
+
+def _of_feeds(views: Mapping[type, CompiledView]) -> Iterator[bytes]:
+    """The prefixes of the rows that feeds are made of."""
+    return (views[part].prefix for view in views.values() for part in view.parts)
 
 
 def _shards(views: Mapping[type, CompiledView]) -> dict[bytes, int]:

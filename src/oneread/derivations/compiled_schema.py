@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from oneread.derivations.copies import Reference
+from oneread.derivations.core_programs import CorePrograms
 from oneread.derivations.counter_fields import ShownCounters
 from oneread.derivations.derivation import CompiledView, key_values
 from oneread.derivations.entity_type import EntityType
@@ -132,6 +133,7 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
     """The kinds with entities that show totals."""
     rollups: Rollups
     probes: Probes
+    core_programs: CorePrograms
 
     @property
     def formers(self) -> frozenset[type]:

@@ -49,7 +49,7 @@ class ShownAggregate:
         self._view = view
         self._extrema = tuple(each for each in view.extrema if each.field in fields)
         self._sums, *_hidden = view.tokens
-        self._tokens = view.tokens
+        self.tokens = view.tokens
         self.key = view.prefix
 
     def key_of(self, suffix: bytes) -> bytes:
@@ -82,7 +82,7 @@ class ShownAggregate:
 
         Sums alone do not tell: a new greatest value changes none.
         """
-        if all(before.get(token) == after.get(token) for token in self._tokens):
+        if all(before.get(token) == after.get(token) for token in self.tokens):
             return ()
         both = (*before.get(self._sums, ())[::2], *after.get(self._sums, ())[::2])
         return [self.group(suffix) for suffix in dict.fromkeys(both)]

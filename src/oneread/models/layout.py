@@ -88,6 +88,7 @@ class Layout(Generic[E]):
         self._has_own_check = has_check(cls)
         self.has_check = self._has_own_check or bool(self._checks)
         self._loose = frozenset(each.name for each in self.fields if each.kind == "plain" and is_abstract(each.type))
+        self._marked = marked_fields(cls) if issubclass(cls, Model) else frozenset()
         self._generate()
         if issubclass(cls, Model):
             self._check_defaults(cls)
@@ -130,11 +131,13 @@ class Layout(Generic[E]):
             "decode_beyond": self._decode_beyond,
             "difference": difference,
             "loose": self._loose,
+            "marked": self._marked,
         }
         made = functions_of(self.cls, self.fields, scope, has_id=self.layout_id is not None)
         self.encode, self.decode, self.decode_known = made["encode"], made["decode"], made["decode_known"]
         self._settle_many = settler(self.cls, self.fields, ())
         self._row, self._take, self._settle, self._same = (made[name] for name in ("row", "take", "settle", "same"))
+        self._given = made["given"]
 
     def decode_many(self, docs: Sequence[bytes]) -> list[E]:
         """The entities of several documents, in one call of msgspec when none of them is wide."""
@@ -186,6 +189,32 @@ class Layout(Generic[E]):
         if not is_same:
             self._refuse_changed(entity, seen)
         return doc, self._checked(seen) if self.has_check else seen
+
+    def encode_given(self, entity: E) -> bytes | None:
+        """The document of an entity before its copies are filled: each has its reference alone.
+
+        None for an entity that cannot be encoded so; `validated` says whether one can be stored.
+        """
+        try:
+            document: bytes = self._given(entity)
+        except _FAULTS:
+            return None
+        return document
+
+    def read_back(self, given: E, document: bytes) -> E | None:
+        """The entity of a document that was made of one that was given; None where `validated` has to judge.
+
+        Raises:
+            InvalidValue: a check refuses it.
+        """
+        try:
+            seen = self._take(document)
+            is_same = self._same(given, seen)
+        except _FAULTS:
+            return None
+        if not is_same:
+            return None
+        return self._checked(seen) if self.has_check else seen
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Raises InvalidValue for the first of these values, by field, that does not fit; copies are left out."""
@@ -311,6 +340,14 @@ class Layout(Generic[E]):
     def _refusal(self, entity: E, path: str, reason: str) -> InvalidValue:
         known = _value_at(entity, path) | _key_fact(entity)
         return InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason, **known)
+
+
+def marked_fields(cls: type[Model[Any]]) -> frozenset[str]:
+    """The fields that are left out of an entity that is given: stamps and totals, which the store gives."""
+    given = ("created", "updated", "rollup")
+    return frozenset(
+        name for name, default in defaults_of(cls).items() if isinstance(default, Marker) and default.what in given
+    )
 
 
 def _refuse_default(problem: str, cls: type, field: str, default: object, **facts: object) -> NoReturn:

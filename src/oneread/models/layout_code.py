@@ -9,35 +9,44 @@ from collections.abc import Callable, Collection, Iterator
 from decimal import Decimal
 from keyword import iskeyword
 from types import WrapperDescriptorType
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration
 from oneread.models.differences import is_exact
+from oneread.models.fields import Marker
 from oneread.models.references import copied_names
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, become
+
+LEFT_OUT: Final = msgspec.msgpack.Ext(5, b"")
+"""In a document that is not filled yet, in place of a value that the store gives."""
 
 
 def functions_of(
     cls: type, fields: tuple[FieldShape, ...], scope: dict[str, Any], *, has_id: bool
 ) -> dict[str, Callable[..., Any]]:
-    """Generates the functions of a layout by name: encode, decode and their parts.
+    """Generates the functions of a layout by name: encode, decode and their parts; and `given`.
 
-    `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond, decode_beyond, difference; and
-    `loose`, the fields of abstract types.
+    `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond, decode_beyond, difference; `loose`, the
+    fields of abstract types, and `marked`, those that the store gives values.
     """
     if odd := [each.name for each in fields if iskeyword(each.name)]:
         raise InvalidDeclaration("a field cannot be named like a keyword", declaration=cls, field=odd[0])
     space: dict[str, Any] = scope | {"become": become, "in_order": order_sets, "CLS": cls}
+    space |= {"Marker": Marker, "LEFT_OUT": LEFT_OUT}
     space |= {f"COPY_{at}": field.cls for at, field in enumerate(fields) if field.kind == "copy"}
     space |= {_ref_name(each): each.shadow for field in fields for each in (field, *field.fields) if _is_set(each)}
     copies = [f"copy_{at} = entity.{field.name}" for at, field in enumerate(fields) if field.kind == "copy"]
     row = f"({''.join(_value(at, field) for at, field in enumerate(fields))})"
+    marked = scope["marked"]
+    given = f"({''.join(_given(at, field, marked) for at, field in enumerate(fields))})"
     settle = _settled(cls, fields)
     take = [f"entity = unpack(doc{'[2:]' if has_id else ''})", *settle, "return entity"]
     decode = ["try:", *indented(take), "except FAULTS as error: return decode_beyond(doc, error)"]
-    same = " and ".join(_same(field, field.name in scope["loose"]) for field in fields) or "True"
+    same = " and ".join(_same(field, field.name in scope["loose"], marked) for field in fields) or "True"
     bodies = {
         "row": ("entity", [*copies, f"return {row}"]),
         "encode": (
@@ -48,6 +57,7 @@ def functions_of(
                 "except FAULTS as error: return encode_beyond(entity, error)",
             ],
         ),
+        "given": ("entity", [*copies, f"return PREFIX + pack({given})"]),
         "settle": ("entity", [*settle, "return entity"]),
         "take": ("doc", take),
         "decode_known": ("doc", decode),
@@ -94,16 +104,28 @@ def _value(at: int, field: FieldShape) -> str:
     return f"None if {copy} is None else ({elements}), " if field.optional else f"({elements}), "
 
 
+def _given(at: int, field: FieldShape, marked: Collection[str]) -> str:
+    """`_value` of an entity before it is filled: a copy is its reference alone, LEFT_OUT is in place of a marker."""
+    if field.name in marked:
+        return f"LEFT_OUT if type(entity.{field.name}) is Marker else {_value(at, field)}"
+    if field.kind != "copy":
+        return _value(at, field)
+    return f"None if copy_{at} is None else (copy_{at}.ref,), " if field.optional else f"(copy_{at}.ref,), "
+
+
 def _in_order(field: FieldShape, value: str) -> str:
     """The expression of a value as it is stored."""
     return f"in_order({value})" if field.sets else value
 
 
-def _same(field: FieldShape, loose: bool) -> str:  # noqa: FBT001
+def _same(field: FieldShape, loose: bool, marked: Collection[str]) -> str:  # noqa: FBT001
     """The expression that is True only when a field is read as it was given; False needs a closer comparison.
 
-    The values of a copy are its source's, so only its reference is compared; a key's parts are exact types.
+    The values of a copy are its source's, so only its reference is compared; a key's parts are exact types. In place of
+    a marker the store has given a value.
     """
+    if field.name in marked:
+        return f"(type(given.{field.name}) is Marker or {_same(field, loose, ())})"
     given, read = f"given.{field.name}", f"read.{field.name}"
     if field.kind in ("copy", "ref"):
         key = "ref.key" if field.kind == "copy" else "key"
