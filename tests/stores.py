@@ -330,7 +330,7 @@ BY_HAND = {
             "unit/transfer/test_single_bulk.py", "unit/transfer/test_bulk.py",
             "unit/copying/test_copies.py::test_stores_of_one_folder_are_copied_into_each_other",
             "unit/copying/test_moves.py", "unit/copying/test_moves_crash.py", "unit/copying/test_moves_on_servers.py",
-            "unit/copying/test_next.py", "unit/copying/interleaved.py",
+            "unit/copying/test_next.py", "unit/copying/interleaved.py", "unit/derivations/test_core_programs.py",
         ),
         _ONE_KIND,
     ),

@@ -125,7 +125,7 @@ def ways():
 
     def compared(self, store, commit):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(NativeCommitter, "_attempt_one", by_unit)
+            patch.setattr(NativeCommitter, "_attempt_first", by_unit)
             expected, _error = outcome_of(commit, lambda rows: commit_in(self, rows, commit), store, keeps=False)
         given, error = outcome_of(commit, lambda rows: commit_in(self, rows, commit), store, keeps=True)
         assert given == expected

@@ -32,7 +32,9 @@ from oneread.errors import (
     UsageError,
 )
 from oneread.models.fields import GENERATED
+from oneread.store.engine import SavedEntity, SaveQuestion
 from oneread.store.keys import kind_part
+from oneread.store.rows import MAX_STAMP
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, PlainChange
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.root import NO_ROOT, Root
@@ -282,6 +284,34 @@ class Save(WritingChange):
                 return NO_CHANGE
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
+
+    def question(self) -> SaveQuestion | None:
+        expected = 0 if self._mode == "create" else self._if_version
+        if self.sequence is not None or self._mode == "keep":
+            return None
+        if not (expected is None or (type(expected) is int and 0 <= expected <= MAX_STAMP)):
+            return None
+        program = self._catalog.core_programs[self._entity_type.cls]
+        if program is None or self._catalog.left_out(self.key):
+            return None
+        document = self._entity_type.layout.encode_given(self._entity)
+        if document is None:
+            return None
+        sources = tuple([keys[0] if keys else None for keys in self._refs.values()])
+        return SaveQuestion(program, self.key, document, sources, expected)
+
+    def holder_programs(self) -> tuple[bytes, ...]:
+        return self._catalog.core_programs.of_holders(self._entity_type.kind)
+
+    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
+        entity_type, written = self._entity_type, self.written
+        entity = entity_type.layout.read_back(self._entity, saved.document)
+        if entity is None:
+            return False
+        if is_followed:
+            self._catalog.probes.check(entity_type.kind.cls, entity, {})
+        written.entity, written.version, written.created = self._shown(entity), saved.version, saved.is_new
+        return True
 
     def _check_values(self) -> None:
         self._entity_type.check_entity(self._entity)

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
 from oneread.plans.trace import Trace, bytes_of, bytes_of_found
-from oneread.store.engine import Engine, RowTransaction
+from oneread.store.engine import DecidedSaves, Engine, RowTransaction, SaveQuestions
 from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Replace, Scan
 from oneread.store.rows import (
     VALUE,
@@ -100,6 +100,24 @@ class CountedStore:
                 size += len(cell.value)
         trace.count(len(keys), size)
         return found
+
+    def decide_saves(self, asked: SaveQuestions) -> DecidedSaves | None:
+        """What follows from saving entities, decided by compiled code; None where Python has to decide it.
+
+        Counts nothing: `write_decided` does. Observers see requests, which only Python makes one by one.
+        """
+        decide = getattr(self._rows, "decide_saves", None)
+        if decide is None or self.changed is not None or self._trace.observers:
+            return None
+        decided: DecidedSaves | None = decide(asked)
+        return decided
+
+    def write_decided(self, decided: DecidedSaves) -> None:
+        """Writes what was decided, and counts its requests as Python makes them."""
+        rows: Any = self._rows
+        rows.write_decided(decided)
+        for count, size in decided.requests:
+            self._trace.count(count, size)
 
     def scan(
         self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"

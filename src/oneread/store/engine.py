@@ -7,7 +7,7 @@ A caller asks for a capability or a protocol, never for an engine's name. `onere
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -82,6 +82,58 @@ def differing(table: Table, key: bytes) -> Corrupt:
     return Corrupt(DISAGREE, table=table, key=key.hex())
 
 
+CORE_TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts")
+"""Those that compiled code reads and writes."""
+
+RowsByTable: TypeAlias = tuple[tuple[tuple[bytes, "bytes | None"], ...], ...]
+"""Rows as an engine stores them, by key, for each table of `CORE_TABLES`; None for absent ones."""
+
+
+class SaveQuestion(NamedTuple):
+    """One entity that is to be saved, as compiled code is asked."""
+
+    program: bytes
+    """Of its class: the operations as a table."""
+    key: bytes
+    """Of its root row."""
+    document: bytes
+    """Its copies have their reference alone."""
+    sources: tuple[bytes | None, ...]
+    """The keys of the root rows that its references name."""
+    expected: int | None
+    """The own version that the row must have; 0 for an absent one, None for any."""
+
+
+class SaveQuestions(NamedTuple):
+    """All entities of one commit, none of them twice."""
+
+    saves: Sequence[SaveQuestion]
+    now: int
+    holders: tuple[bytes, ...] = ()
+    """The programs of entities that may follow a source, which is saved alone."""
+    most_holders: int = 0
+
+
+class SavedEntity(NamedTuple):
+    """What was decided about one entity."""
+
+    version: int
+    document: bytes
+    is_new: bool
+
+
+class DecidedSaves(NamedTuple):
+    """What compiled code has decided, and not written yet."""
+
+    saved: Sequence[SavedEntity]
+    reads: RowsByTable
+    writes: RowsByTable
+    requests: tuple[tuple[int, int], ...]
+    """The rows and bytes of the requests that Python would make for it."""
+    has_scanned: bool
+    """Holders were looked for, and those that there are follow."""
+
+
 class RowTransaction(RowReads, Protocol):
     """The rows inside one transaction; reads see its own writes.
 
@@ -108,6 +160,18 @@ class RowTransaction(RowReads, Protocol):
     def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
         """`replace` of rows of `roots`, each in the form that `read_roots` gives it."""
         self.replace("roots", {key: row_of_root(root) for key, root in roots.items()})
+
+
+class CompiledSaves(Protocol):
+    """The rows of a transaction, where compiled code decides saves; an engine without it has no such methods."""
+
+    def decide_saves(self, asked: SaveQuestions) -> DecidedSaves | None:
+        """What follows from saving entities; None where Python has to decide it."""
+        ...
+
+    def write_decided(self, decided: DecidedSaves) -> None:
+        """Writes what `decide_saves` decided in this transaction."""
+        ...
 
 
 class NativeBinding(msgspec.Struct, frozen=True):

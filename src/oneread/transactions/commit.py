@@ -18,6 +18,7 @@ import msgspec
 from oneread.errors import OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
+from oneread.store.engine import SavedEntity, SaveQuestion
 from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
@@ -124,6 +125,21 @@ class Change(Protocol):
         """
         ...
 
+    def question(self) -> SaveQuestion | None:
+        """What compiled code may decide in place of `decide`; None where it does not know what follows."""
+        ...
+
+    def holder_programs(self) -> tuple[bytes, ...]:
+        """The programs of entities that may follow this one."""
+        ...
+
+    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
+        """Takes what was decided of its question; False where `decide` has to be asked all the same.
+
+        `is_followed` says that holders may follow. Raises what `decide` raises.
+        """
+        ...
+
     def followed(self, root: Root) -> None:
         """Takes note that the row was committed again in the same transaction, because its source changed."""
         ...
@@ -142,6 +158,16 @@ class PlainChange:
     @property
     def takes_all(self) -> bool:
         return False
+
+    def question(self) -> SaveQuestion | None:
+        return None
+
+    def holder_programs(self) -> tuple[bytes, ...]:
+        return ()
+
+    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
+        """Only a save has a question."""
+        raise AssertionError(saved, is_followed)
 
     def take_number(self, number: int) -> None:
         """Only a save without a number waits for one."""

@@ -14,6 +14,7 @@ from oneread.errors import NotUnique, OnereadError
 from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
+from oneread.store.engine import SaveQuestions
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.rows import VALUE
 from oneread.transactions import outbox
@@ -71,12 +72,12 @@ class NativeCommitter(NativeSystem):
         """
         freeing: dict[bytes, Change] = {}
         refused: dict[bytes, Exception] = {}
-        is_first = len(commit.changes) == 1 and commit.basis is None and not commit.swaps
+        is_first = commit.basis is None and not commit.swaps
         while True:
             try:
-                if is_first and commit.changes[0].sequence is None:
+                if is_first:
                     is_first = False
-                    return self._attempt_one(store, commit)
+                    return self._attempt_first(store, commit)
                 return self._attempt(store, commit, [*freeing.values(), *commit.changes], refused)
             except HoldersRefused as found:
                 refused |= found.holders
@@ -120,17 +121,48 @@ class NativeCommitter(NativeSystem):
             self.cascade(unit, now, refused).let_go(going)
         return self._write(unit, commit, now)
 
-    def _attempt_one(self, store: CountedStore, commit: Commit) -> list[bytes]:
-        """The first attempt at a commit of one change.
-
-        Where nothing follows from it but rows of its own, they are written at once: by a unit of work they are the
-        same rows, by the same requests. Else a unit takes what was read and decided.
-        """
+    def _attempt_first(self, store: CountedStore, commit: Commit) -> list[bytes]:
+        """The first attempt at a commit without a basis and without swaps."""
         commit.is_deciding = False
-        change, fence = commit.changes[0], store.read_values("system", [FENCE_ROW])[0]
+        fence = store.read_values("system", [FENCE_ROW])[0]
         self._fence.check_writable(store, fence)
         now = store.now()
         commit.is_deciding = True
+        if self._decide_saves(store, commit, now):
+            commit.is_deciding = False
+            _write_beside(store, commit, now)
+            return []
+        unit = self.new_unit(store)
+        unit.known("system")[FENCE_ROW] = None if fence is None else {VALUE: fence}
+        if len(commit.changes) == 1 and commit.changes[0].sequence is None:
+            return self._attempt_one(unit, commit, now)
+        self.cascade(unit, now).commit(commit.changes)
+        return self._write(unit, commit, now)
+
+    def _decide_saves(self, store: CountedStore, commit: Commit, now: int) -> bool:
+        """Lets compiled code decide all changes and writes that; False where Python has to, and nothing was done."""
+        changes = commit.changes
+        asked = [each.question() for each in changes]
+        saves = [each for each in asked if each is not None]
+        if not saves or len(saves) < len(asked):
+            return False
+        holders = changes[0].holder_programs() if len(saves) == 1 else ()
+        decided = store.decide_saves(SaveQuestions(saves, now, holders, self._inline))
+        if decided is None:
+            return False
+        for change, saved in zip(changes, decided.saved, strict=True):
+            if not change.take_saved(saved, is_followed=decided.has_scanned):
+                return False
+        store.write_decided(decided)
+        return True
+
+    def _attempt_one(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
+        """An attempt at a commit of one change.
+
+        Where nothing follows from it but rows of its own, they are written at once: by a unit of work they are the
+        same rows, by the same requests. Else the unit takes what was read and decided.
+        """
+        store, change = unit.store, commit.changes[0]
         seen, rows = load_alone(store, change, now)
         decision = (
             None if change.groups(seen) else change.decide(seen, next_version(now, seen.version, change.key), rows)
@@ -141,9 +173,7 @@ class NativeCommitter(NativeSystem):
             writes.write(store)
             _write_beside(store, commit, now)
             return []
-        unit = self.new_unit(store)
         unit.adopt(rows)
-        unit.known("system")[FENCE_ROW] = None if fence is None else {VALUE: fence}
         cascade = self.cascade(unit, now)
         if decision is None:
             cascade.commit(commit.changes)

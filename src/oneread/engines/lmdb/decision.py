@@ -24,6 +24,7 @@ from oneread.engines.lmdb.translate import translate_commit
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import WriterJob
 from oneread.errors import OutcomeUnknown
+from oneread.store.engine import CORE_TABLES, DecidedSaves
 from oneread.store.requests import Found
 from oneread.store.rows import Families, RowRange, Table
 
@@ -97,6 +98,13 @@ class SnapshotAttempt(Attempt):
     def _is_comparable(self) -> bool:
         """Whether it may be written where another commit came first that changed no row that it read."""
         return not self._scanned and time.monotonic() < self._late
+
+    def write_decided(self, decided: DecidedSaves) -> None:
+        super().write_decided(decided)
+        for table, rows in zip(CORE_TABLES, decided.reads, strict=True):
+            if rows:
+                self._read.setdefault(table, {}).update(rows)
+        self._scanned |= decided.has_scanned
 
     def _writes(self) -> tuple[_TableRows, ...]:
         """What `apply` writes, in its order; nothing where that is more than rows put one after the other."""

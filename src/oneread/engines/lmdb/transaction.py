@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice, repeat, takewhile
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -20,7 +21,7 @@ from oneread.engines.lmdb.runs import RowBytes, put_sorted
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import WriterJob
 from oneread.errors import OutcomeUnknown, StoreReplaced
-from oneread.store.engine import Column, FirstUnder, differing
+from oneread.store.engine import CORE_TABLES, Column, DecidedSaves, FirstUnder, SavedEntity, SaveQuestions, differing
 from oneread.store.requests import Found, Read, Request, Scan
 from oneread.store.rows import Cell, EntityRow, Families, Row, RowRange, Table, as_entity_row, values_of_rows
 
@@ -260,10 +261,42 @@ class Attempt(embedded.RowWrites):
             raise _Abandoned
         row_format.encode_rows(table, rows, self._written.setdefault(table, {}))
 
+    def decide_saves(self, asked: SaveQuestions) -> DecidedSaves | None:
+        if self._job.abandoned:
+            raise _Abandoned
+        if self._written or binding.Program is None:
+            return None
+        transaction: Any = self._transaction
+        tables = tuple([self._tables[table] for table in CORE_TABLES])
+        try:
+            questions = tuple([(_program_of(each[0]), *each[1:]) for each in asked.saves])
+            holders = tuple(map(_program_of, asked.holders))
+            found = transaction.decide(tables, questions, asked.now, holders, asked.most_holders)
+        except binding.Error as failure:
+            raise translate(failure, self._path) from failure
+        return None if type(found) is str else _decided(found)
+
+    def write_decided(self, decided: DecidedSaves) -> None:
+        for table, rows in zip(CORE_TABLES, decided.writes, strict=True):
+            if rows:
+                self._written.setdefault(table, {}).update(rows)
+
     def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
         if self._job.abandoned:
             raise _Abandoned
         row_format.encode_values(table, values, stamp, self._written.setdefault(table, {}))
+
+
+@lru_cache(maxsize=1024)
+def _program_of(table: bytes) -> Any:
+    """The program of a table."""
+    assert binding.Program is not None, "asked only where it is"
+    return binding.Program(table)
+
+
+def _decided(found: tuple[Any, ...]) -> DecidedSaves:
+    saved, *rest = found
+    return DecidedSaves([SavedEntity(*each) for each in saved], *rest)
 
 
 def read(transaction: LmdbTransaction, database: LmdbDatabase, asked: Read) -> list[Row | None]:

@@ -1,0 +1,287 @@
+"""Models that compiled code knows whole: each kind of value, key and view that is in its programs."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from uuid import UUID
+
+from oneread import (
+    CREATED,
+    UPDATED,
+    Aggregate,
+    Copy,
+    Index,
+    Key,
+    Model,
+    Ref,
+    Schema,
+    bucket,
+    by,
+    count,
+    descending,
+    expires,
+    greatest,
+    least,
+    mean,
+    newest,
+    reference,
+    rollup,
+    shown,
+    total,
+    within,
+)
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(Enum):
+    LOW = 1
+    HIGH = 200
+
+
+class Place(Model[str]):
+    code: Key[str]
+    name: str
+    area: Decimal | None
+    since: date
+
+
+class Seen(Copy[Place]):
+    name: str
+    area: Decimal | None
+
+
+class Stall(Model[int]):
+    """Goes with its place, and holds a person."""
+
+    spread = 3
+
+    number: Key[int]
+    place: Ref[Place] | None = reference(on_delete="delete")
+    keeper: Ref["Person"] | None = reference(on_delete="refuse")
+    title: str = ""
+
+
+class Person(Model[int]):
+    number: Key[int]
+    name: str
+    home: Seen | None
+    friend: Ref["Person"] | None = None
+    stalls: int = rollup(lambda: StallsOfKeeper.stalls)
+
+
+class Known(Copy[Person]):
+    name: str
+    friend: Ref[Person] | None
+    place: str | None = shown(within(Person.home, Place.name))
+
+
+class Pass(Model[str]):
+    """Expires, and is referred to."""
+
+    ttl = expires("until", after=timedelta(seconds=5))
+
+    code: Key[str]
+    until: datetime | None
+
+
+class Held(Copy[Pass]):
+    until: datetime | None
+
+
+class Visit(Model[Ref[Person], date, UUID]):
+    person: Key[Ref[Person]]
+    day: Key[date]
+    id: Key[UUID]
+    place: Seen
+    by: Known | None
+    ticket: Held | None
+    guide: Ref[Person] | None
+    at: datetime
+    left: datetime | None
+    price: Decimal
+    tip: Decimal | None
+    weight: float
+    rank: int | None
+    is_paid: bool
+    colour: Colour
+    level: Level | None
+    note: str
+    raw: bytes
+    tags: list[str]
+    made: datetime = CREATED
+    changed: datetime = UPDATED
+
+
+class StallsOfKeeper(Aggregate[Stall]):
+    keeper: Ref[Person] = by(Stall.keeper)
+    stalls: int = count()
+
+
+class VisitsOfPlace(Index[Visit]):
+    place: Seen = by(Visit.place)
+    at: datetime = newest(Visit.at)
+    price: Decimal = shown(Visit.price)
+    by_whom: Known | None = shown(Visit.by)
+    tags: list[str] = shown(Visit.tags)
+    person: Ref[Person] = shown(Visit.person)
+
+
+class ByName(Index[Visit]):
+    name: str = by(within(Visit.place, Place.name))
+    area: Decimal | None = by(within(Visit.place, Place.area), none="first")
+    weight: float = descending(Visit.weight)
+
+
+class ByNote(Index[Visit]):
+    note: str = by(Visit.note, hashed=True)
+    rank: int | None = descending(Visit.rank, none="last")
+    is_paid: bool = by(Visit.is_paid)
+    raw: bytes = by(Visit.raw)
+
+
+class ByGuide(Index[Visit]):
+    spread = 4
+
+    guide: Ref[Person] | None = by(Visit.guide, none="last")
+    colour: Colour = by(Visit.colour)
+    level: Level | None = descending(Visit.level, none="first")
+    day: date = descending(Visit.day)
+    id: UUID = by(Visit.id)
+
+
+class ByMonth(Index[Visit]):
+    month: datetime = bucket(Visit.at, "month")
+    week: datetime = bucket(Visit.left, "week")
+    tip: Decimal | None = shown(Visit.tip)
+
+
+class Days(Aggregate[Visit]):
+    place: Seen = by(Visit.place)
+    day: datetime = bucket(Visit.at, "day")
+    visits: int = count()
+    tips: int = count(Visit.tip)
+    tipped: Decimal = total(Visit.tip)
+    income: Decimal = total(Visit.price)
+    ranks: int = total(Visit.rank)
+    usual: Decimal | None = mean(Visit.price)
+    lightest: float | None = least(Visit.weight)
+    dearest: Decimal | None = greatest(Visit.price)
+    last: date | None = greatest(Visit.day)
+    first_tip: Decimal | None = least(Visit.tip)
+
+
+class All(Aggregate[Visit]):
+    visits: int = count()
+    year: datetime | None = greatest(Visit.left)
+
+
+class Years(Aggregate[Visit]):
+    year: datetime = bucket(Visit.at, "year")
+    hour: datetime = bucket(Visit.made, "hour")
+    minute: datetime = bucket(Visit.changed, "minute")
+    visits: int = count()
+
+
+MODELS = [Place, Person, Pass, Stall, Visit]
+VIEWS = [StallsOfKeeper, VisitsOfPlace, ByName, ByNote, ByGuide, ByMonth, Days, All, Years]
+KNOWN = Schema(*MODELS, *VIEWS, inline=6)
+
+
+@dataclass
+class Chance:
+    """Entities of random values: the usual ones, and those at the edges."""
+
+    random: object
+
+    def one(self, *values):
+        return self.random.choice(values)
+
+    def often(self, usual, *edges):
+        """The usual value, or now and then one at an edge."""
+        return usual if self.random.random() < 0.9 else self.one(*edges)
+
+    def text(self):
+        usual = self.one("", "a", "b", "Zürich", "a" * 31, "a" * 40)
+        return self.often(usual, "\x00", "\x01\x00", "x\x00y" * 30, "e" * 190, "e" * 400)
+
+    def decimal(self):
+        whole = Decimal(self.random.randrange(-(10**6), 10**6)).scaleb(-self.random.randrange(8))
+        texts = (
+            "0",
+            "0.00",
+            "-0",
+            "1.10",
+            "1.1",
+            "10",
+            "1E+2",
+            "1E-9",
+            "0.000001",
+            "0.0000001",
+            "1" * 30,
+            "2e40",
+            "NaN",
+        )
+        return self.often(self.one(whole, Decimal("2.50"), Decimal(7)), *map(Decimal, texts))
+
+    def instant(self):
+        far = timedelta(
+            seconds=self.random.randrange(-(10**9), 5 * 10**9), microseconds=self.one(0, 0, 1, 999_999, 5000)
+        )
+        return self.often(
+            datetime(2010, 12, 1, tzinfo=UTC) + far,
+            datetime(1, 1, 1, tzinfo=UTC),
+            datetime(1600, 2, 29, 23, 59, 59, tzinfo=UTC),
+            datetime(2000, 3, 1, tzinfo=UTC),
+            datetime(1999, 12, 31, 23, tzinfo=UTC),
+            datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        )
+
+    def day(self):
+        edges = date(1, 1, 1), date(2000, 2, 29), date(2024, 12, 31), date(9999, 12, 31)
+        return self.often(self.instant().date(), *edges)
+
+    def integer(self):
+        usual = self.one(0, 1, -1, 127, 128, 255, 256, -32, -33, -129, 70_000, -70_000, 2**31, -(2**40))
+        return self.often(usual, 2**63 - 1, 2**64, -(2**63), True)
+
+    def weight(self):
+        return self.often(self.one(1.5, -1.5, 1e300), 0.0, -0.0, 5e-324, float("inf"), float("nan"), 2)
+
+    def place(self):
+        return Place(
+            code=self.one(*"ABCD"), name=self.text()[:60], area=self.one(None, self.decimal()), since=self.day()
+        )
+
+    def person(self):
+        home = self.one(None, Seen.of(self.one(*"ABCDX")))
+        friend = self.one(None, Person.at(self.random.randrange(5)))
+        return Person(number=self.random.randrange(4), name=self.one("Ann", "Bea", "Eve"), home=home, friend=friend)
+
+    def a_pass(self):
+        at = datetime.fromtimestamp(self.random.randrange(990, 1010), UTC)
+        return Pass(code=self.one(*"pqr"), until=self.one(None, at))
+
+    def stall(self):
+        place = self.one(None, Place.at(self.one(*"ABCD")))
+        keeper = self.one(None, Person.at(self.random.randrange(5)))
+        return Stall(number=self.random.randrange(5), place=place, keeper=keeper, title=self.text())
+
+    def visit(self):
+        return Visit(
+            person=Person.at(self.random.randrange(4)), day=self.one(date(2000, 2, 29), self.day()),
+            id=UUID(int=self.random.randrange(2)), place=Seen.of(self.one(*"ABCD")),
+            by=self.one(None, Known.of(self.random.randrange(4))), ticket=self.one(None, Held.of(self.one(*"pqr"))),
+            guide=self.one(None, Person.at(self.random.randrange(6))), at=self.instant(),
+            left=self.one(None, self.instant()), price=self.decimal(), tip=self.one(None, self.decimal()),
+            weight=self.weight(), rank=self.one(None, self.integer()), is_paid=self.one(True, False),
+            colour=self.one(*Colour), level=self.one(None, *Level), note=self.text(), raw=self.text().encode(),
+            tags=self.one([], ["a"], ["b", "\x00"], ["x"] * 20),
+        )  # fmt: skip
+
+    def entity(self):
+        return self.one(self.place, self.person, self.a_pass, self.stall, self.visit, self.visit, self.visit)()

@@ -1,0 +1,107 @@
+"""Compiled code decides what Python does: the rows to the byte, outcome, cost; or leaves it to Python."""
+
+import random
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from importlib import import_module
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from oneread import Schema, connect
+from oneread.engines.lmdb import binding
+from oneread.errors import OnereadError
+from tests.schemas.trial import make, run
+from tests.unit.derivations.known_to_core import KNOWN, MODELS, Chance, Person, Place, Seen
+from tests.unit.derivations.twin import Twin
+
+SEEDS = 60
+HISTORIES = 12
+STEPS = 400
+DAY = date(2020, 1, 1)
+
+pytestmark = pytest.mark.skipif(binding.Program is None, reason="oneread-native is not installed")
+
+
+def test_random_schemas(monkeypatch):
+    twin = Twin(monkeypatch)
+    for seed in range(SEEDS):
+        run(make(seed), ("lmdb",))
+    assert twin.decided.total() > 20
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_random_values_of_known_models(seed, monkeypatch, tmp_path):
+    twin, chance, now = Twin(monkeypatch), Chance(random.Random(seed)), [1_000_000]
+    with connect(f"lmdb://{tmp_path}/store?durability=none", KNOWN, clock=lambda: now[0], workers=0) as db:
+        kept = []
+        for _ in range(STEPS):
+            now[0] += chance.one(0, 0, 1, 5, 900, -3, 1000 - now[0] % 1000)
+            with suppress(OnereadError):
+                do(db, chance, kept)
+        assert not db.verify().faults
+    assert set(twin.decided) == {each.__name__ for each in MODELS}
+    assert twin.decided.total() > STEPS // 4
+    assert twin.followed > 10
+    assert twin.holders > 10
+    assert twin.together
+
+
+def test_a_sum_that_python_writes_with_an_exponent(monkeypatch, tmp_path):
+    twin, chance = Twin(monkeypatch), Chance(random.Random(1))
+    with connect(f"lmdb://{tmp_path}/store?durability=none", KNOWN, workers=0) as db:
+        db.save(Place(code="A", name="", area=None, since=DAY))
+        db.save(Person(number=1, name="", home=None))
+        visits = [visit_of(chance, number) for number in range(2)]
+        for visit, price in zip(visits, ("0.0000011", "-0.000001"), strict=True):
+            db.save(msgspec.structs.replace(visit, price=Decimal(price)))
+        assert (twin.decided["Visit"], twin.left["Visit"]) == (1, 1)  # their sum is 1E-7
+        db.save(msgspec.structs.replace(visits[1], price=Decimal("-0.0000009")))
+        assert not db.verify().faults
+
+
+def visit_of(chance, number):
+    """A visit that compiled code decides, of one day and place."""
+    at = datetime(2020, 1, 1, tzinfo=UTC)
+    return msgspec.structs.replace(
+        chance.visit(), person=Person.at(1), day=DAY, id=UUID(int=number), place=Seen.of("A"), by=None, ticket=None,
+        guide=None, at=at, left=None, tip=None, weight=1.5, rank=None, note="", raw=b"",
+    )  # fmt: skip
+
+
+def test_how_much_of_the_example_sites_is_known():
+    known = [program is not None for program in programs_of_examples()]
+    assert (sum(known), len(known)) == (23, 38)
+
+
+def programs_of_examples():
+    """The table of each stored class of the example sites, None where Python decides."""
+    for site in ("community", "events", "qa", "search", "shop"):
+        module = import_module(f"examples.{site}.schema")
+        schema = next(each for each in vars(module).values() if isinstance(each, Schema))
+        with connect("memory://", schema) as db:
+            catalog = db.operations.catalog
+            yield from [catalog.core_programs[cls] for cls in catalog.stored_types]
+
+
+def do(db, chance, kept):
+    """One step: mostly a save, of a new entity, or of one that was stored and is changed or not."""
+    entity = chance.entity()
+    match chance.random.randrange(20):
+        case 0:
+            db.delete(type(entity), entity.ref())
+        case 1:
+            db.create(entity)
+        case 2 if kept:
+            db.save(kept[-1], if_version=chance.one(0, 1, db.version(kept[-1])))
+        case 3 | 4 if kept:
+            kept.append(db.save(chance.one(*kept[-9:])))
+        case 5:
+            kept += db.save_all([entity, *[chance.entity() for _ in range(chance.one(1, 3, 9))]])
+        case 6 | 7 if kept:
+            latest = {each.ref(): each for each in kept[-chance.one(2, 4, 20) :]}
+            kept += db.save_all(latest.values())
+        case _:
+            kept.append(db.save(entity))
