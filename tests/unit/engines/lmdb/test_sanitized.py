@@ -11,7 +11,7 @@ from tools.native import FOLDER, lacking
 
 FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 ROOT = Path(__file__).resolve().parents[4]
-TESTS = [Path(__file__).with_name(name) for name in ("test_calls.py", "test_commit.py")]
+TESTS = [Path(__file__).with_name(name) for name in ("test_calls.py", "test_commit.py", "test_decide.py")]
 PAST_THE_END = """
 #include <Python.h>
 static PyObject *look(PyObject *module, PyObject *none) {

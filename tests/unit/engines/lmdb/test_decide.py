@@ -1,0 +1,157 @@
+"""The call that decides saves: hostile tables, documents and rows end in a reason or an error, never in a crash.
+
+`test_sanitized` runs these with every wrong access to memory ending the process.
+"""
+
+import random
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+
+from oneread import connect
+from oneread.derivations.changes import Save
+from oneread.engines.lmdb import binding
+from oneread.errors import OnereadError
+from oneread.store.engine import CORE_TABLES
+from tests.unit.derivations.known_to_core import KNOWN, Chance
+
+native = pytest.importorskip("oneread_native", reason="oneread-native is not installed")
+
+ROUNDS = 4000
+NOW = 1_000_000
+INLINE = 50
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store of the models that the core knows, and questions about it."""
+    if not binding.NATIVE:
+        pytest.skip("a process has one binding to LMDB, and this one has the other")
+    folder, chance = tmp_path_factory.mktemp("store"), Chance(random.Random(1))
+    with connect(f"lmdb://{folder}?durability=none", KNOWN, clock=lambda: NOW, workers=0) as db:
+        for _ in range(300):
+            with suppress(OnereadError):
+                db.save(chance.entity())
+        catalog, questions = db.operations.catalog, []
+        while len(questions) < 200:
+            with suppress(OnereadError):
+                save = Save(catalog, chance.entity())
+                asked = save.question()
+                if asked is not None:
+                    questions.append((asked, save.holder_programs()))
+    with native.open(str(folder), max_dbs=8, map_size=1 << 26, sync=False) as environment:
+        tables = tuple(environment.open_db(name.encode(), create=False) for name in CORE_TABLES)
+        yield SimpleNamespace(environment=environment, tables=tables, questions=questions)
+
+
+def decide(store, transaction, asked, holders):
+    program, *rest = asked
+    return transaction.decide(
+        store.tables, ((native.Program(program), *rest),), NOW, tuple(map(native.Program, holders)), INLINE
+    )
+
+
+def mutated(chance, data):
+    """Bytes with one to three changes: another byte, some that are cut off, repeated or from elsewhere."""
+    changed = bytearray(data)
+    for _ in range(chance.randrange(1, 4)):
+        at = chance.randrange(len(changed) + 1)
+        match chance.randrange(5):
+            case 0:
+                del changed[at:]
+            case 1:
+                changed[at:at] = bytes(changed[at : at + chance.randrange(9)])
+            case 2:
+                changed[at : at + 1] = bytes([chance.choice((0, 0x7F, 0x80, 0xC0, 0xC1, 0xC7, 0xDD, 0xDF, 0xFF))])
+            case 3:
+                del changed[at : at + chance.randrange(9)]
+            case _:
+                changed[at : at + 1] = chance.randbytes(1)
+    return bytes(changed)
+
+
+def test_each_question_is_answered(store):
+    with store.environment.begin() as reading:
+        answers = [decide(store, reading, *each) for each in store.questions]
+    saved = [each for each in answers if type(each) is not str]
+    assert len(saved) > 60
+    assert {each for each in answers if type(each) is str} >= {"a source is absent", "groups are shown"}
+    for [(_version, document, _is_new)], _reads, writes, requests, _scanned in saved:
+        assert any(document in row for _key, row in writes[0])
+        assert sum(count for count, _size in requests[1:]) >= sum(map(len, writes))
+
+
+def test_mutated_documents_and_keys(store):
+    chance = random.Random(2)
+    with store.environment.begin() as reading:
+        for _ in range(ROUNDS):
+            asked, holders = chance.choice(store.questions)
+            document, key = mutated(chance, asked.document), asked.key
+            if chance.random() < 0.3:
+                key = mutated(chance, key)
+            found = decide(store, reading, asked._replace(document=document, key=key), holders)
+            assert type(found) in (str, tuple)
+
+
+def test_mutated_rows(store):
+    chance = random.Random(3)
+    for _ in range(ROUNDS // 10):
+        writing = store.environment.begin(write=True)
+        for _ in range(10):
+            asked, holders = chance.choice(store.questions)
+            for table in store.tables:
+                rows = list(writing.cursor(table))
+                for key, value in chance.sample(rows, min(len(rows), 4)):
+                    writing.put(key, mutated(chance, value) or b"\0", db=table)
+            for key in (asked.key, *asked.sources):
+                value = None if key is None else writing.get(key, None, store.tables[0])
+                if value is not None and chance.random() < 0.5:
+                    writing.put(key, mutated(chance, value) or b"\0", db=store.tables[0])
+            assert type(decide(store, writing, asked, holders)) in (str, tuple)
+        writing.abort()
+
+
+def test_mutated_tables(store):
+    chance, refused = random.Random(4), 0
+    with store.environment.begin() as reading:
+        for _ in range(ROUNDS):
+            asked, holders = chance.choice(store.questions)
+            try:
+                program = native.Program(mutated(chance, asked.program))
+            except ValueError:
+                refused += 1
+                continue
+            count = len(asked.sources)
+            for sources in (asked.sources, (*asked.sources, None)[: count + 1], asked.sources[:-1]):
+                question = (program, asked.key, asked.document, sources, None)
+                with suppress(TypeError):  # another number of references
+                    reading.decide(store.tables, (question,), NOW, tuple(map(native.Program, holders)), INLINE)
+    assert refused > ROUNDS // 4
+
+
+@pytest.mark.parametrize("given", [None, b"", (), 7, "text", (b"",) * 5, [1]])
+def test_arguments_of_other_types(store, given):
+    asked, holders = store.questions[0]
+    question = (native.Program(asked.program), *asked[1:])
+    programs = tuple(map(native.Program, holders))
+    with store.environment.begin() as reading:
+        right = [store.tables, (question,), NOW, programs, INLINE]
+        assert reading.decide(*right)
+        for place in range(5):
+            calls = [[*right[:place], given, *right[place + 1 :]]]
+            calls += [[right[0], ((*question[:place], given, *question[place + 1 :]),), *right[2:]]]
+            for call in calls:
+                with suppress(TypeError, OverflowError, binding.Error):
+                    assert type(reading.decide(*call)) in (str, tuple)
+        with pytest.raises(TypeError):
+            native.Program(given if type(given) is not bytes else 7)
+    with pytest.raises(binding.Error):
+        reading.decide(*right)  # it has ended
+
+
+def test_saves_of_one_entity_twice_are_for_python(store):
+    asked = next(each for each, _holders in store.questions if each.expected is None)
+    question = (native.Program(asked.program), *asked[1:])
+    with store.environment.begin() as reading:
+        assert type(reading.decide(store.tables, (question, question), NOW, (), 0)) is str
