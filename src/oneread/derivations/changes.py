@@ -287,7 +287,7 @@ class Save(WritingChange):
 
     def question(self) -> SaveQuestion | None:
         expected = 0 if self._mode == "create" else self._if_version
-        if self.sequence is not None or self._mode == "keep":
+        if type(self) is not Save or self.sequence is not None or self._mode == "keep":  # others decide otherwise
             return None
         if not (expected is None or (type(expected) is int and 0 <= expected <= MAX_STAMP)):
             return None

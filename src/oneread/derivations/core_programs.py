@@ -212,7 +212,10 @@ class _Table:
     def _expiry(self, entity_type: EntityType) -> tuple[Any, ...]:
         """When an entity of a class expires; nothing where it does not."""
         rule = self._expiries.get(entity_type.kind.prefix)
-        return () if rule is None else (_path_in(entity_type.layout, ValuePath(*rule.path)), rule.after)
+        if rule is None:
+            return ()
+        (field,) = rule.path
+        return _path_in(entity_type.layout, ValuePath(field)), rule.after
 
     def _own_key(self) -> Iterator[DocumentPath]:
         for each in self._of.kind.fields:
@@ -310,9 +313,10 @@ class _Table:
 
     def _declared_type(self, path: DocumentPath) -> type:
         """The type of the values of a field."""
-        if len(path) > 1:
+        place, *further = path
+        if further:
             raise _UnknownToCoreError(path)
-        kind: type = self._layout.fields[path[0]].type.present.bare
+        kind: type = self._layout.fields[place].type.present.bare
         return kind
 
     def take_spread(self, operation: TakeSpread) -> _Operation:

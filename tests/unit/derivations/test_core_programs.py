@@ -10,8 +10,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from oneread import Schema, connect
-from oneread.engines.lmdb import binding
+from oneread import Key, Model, Schema, connect
+from oneread.engines.lmdb import binding, transaction
 from oneread.errors import OnereadError
 from tests.schemas.trial import make, run
 from tests.unit.derivations.known_to_core import KNOWN, MODELS, Chance, Person, Place, Seen
@@ -69,6 +69,28 @@ def visit_of(chance, number):
         chance.visit(), person=Person.at(1), day=DAY, id=UUID(int=number), place=Seen.of("A"), by=None, ticket=None,
         guide=None, at=at, left=None, tip=None, weight=1.5, rank=None, note="", raw=b"",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "is_known"), [(63, True), (64, False)])
+def test_a_class_of_more_fields_is_left_to_python(count, is_known, tmp_path):
+    fields = {f"f{place}": int for place in range(count)}
+    large = type(Model)("Large", (Model,), {"__annotations__": {"key": Key[int], **fields}})
+    with connect(f"lmdb://{tmp_path}/store?durability=none", Schema(large), workers=0) as db:
+        program = transaction._program_of(db.operations.catalog.core_programs[large])
+        assert (program is not None) == is_known
+        saved = db.save(large(key=1, **dict.fromkeys(fields, 7)))
+        assert db.get(large, 1) == saved
+
+
+def test_every_table_of_random_schemas_is_a_program():
+    tables = []
+    for seed in range(SEEDS):
+        schema, _names = make(seed).declare()
+        with connect("memory://", schema) as db:
+            catalog = db.operations.catalog
+            tables += [catalog.core_programs[cls] for cls in catalog.stored_types]
+    assert all(binding.Program(each) for each in tables if each is not None)
+    assert len(tables) > len([each for each in tables if each is not None]) > SEEDS // 2
 
 
 def test_how_much_of_the_example_sites_is_known():

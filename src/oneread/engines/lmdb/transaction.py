@@ -270,7 +270,9 @@ class Attempt(embedded.RowWrites):
         tables = tuple([self._tables[table] for table in CORE_TABLES])
         try:
             questions = tuple([(_program_of(each[0]), *each[1:]) for each in asked.saves])
-            holders = tuple(map(_program_of, asked.holders))
+            holders = tuple([each for each in map(_program_of, asked.holders) if each is not None])
+            if None in [each[0] for each in questions]:
+                return None
             found = transaction.decide(tables, questions, asked.now, holders, asked.most_holders)
         except binding.Error as failure:
             raise translate(failure, self._path) from failure
@@ -289,9 +291,12 @@ class Attempt(embedded.RowWrites):
 
 @lru_cache(maxsize=1024)
 def _program_of(table: bytes) -> Any:
-    """The program of a table."""
+    """The program of a table; None for one that is larger than programs may be."""
     assert binding.Program is not None, "asked only where it is"
-    return binding.Program(table)
+    try:
+        return binding.Program(table)
+    except ValueError:
+        return None
 
 
 def _decided(found: tuple[Any, ...]) -> DecidedSaves:
