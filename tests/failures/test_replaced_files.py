@@ -196,19 +196,20 @@ def test_what_is_replaced_while_an_opening_waits_for_its_turn_is_noticed(folder,
 
     opening = threading.Thread(target=open_store)
     opening.start()
-    until(lambda: sum(name == "writer.lock" for name in open_files()) == 2)
+    until(lambda: sum(name == "writer.lock" for name in open_files(folder)) == 2)
     change(folder)
     elsewhere.close()
     opening.join()
     assert [Path(failure.facts["path"]).name for failure in failures] == ["writer.lock"]
     LmdbEngine(str(folder), durability=durability).close()
-    assert "writer.lock" not in open_files()
+    assert "writer.lock" not in open_files(folder)
 
 
-def open_files():
-    """The names of the files that this process has open."""
+def open_files(folder):
+    """The names of the files that this process has open, of the store in a folder and of what was put aside."""
     found = [Path(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")]  # noqa: PTH208 - names
-    return [file.readlink().name.removesuffix(" (deleted)") for file in found if file.is_symlink()]
+    files = [file.readlink() for file in found if file.is_symlink()]
+    return [file.name.removesuffix(" (deleted)") for file in files if file.is_relative_to(folder.parent)]
 
 
 @pytest.mark.parametrize("durability", ["group", "none"])
@@ -231,7 +232,7 @@ def test_what_is_replaced_while_lmdb_opens_it_is_noticed(folder, monkeypatch, na
         with pytest.raises(StoreReplaced) as caught:
             LmdbEngine(str(folder), durability=durability)
     assert caught.value.facts["path"] == str(folder / name)
-    assert not {*FILES} & {*open_files()}
+    assert not {*FILES} & {*open_files(folder)}
     LmdbEngine(str(folder), durability=durability).close()
 
 
