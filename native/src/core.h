@@ -48,6 +48,8 @@ enum {
     MOST_REFERENCES = 15, /* arrays of up to 15 elements have a header of one byte */
     MOST_SELECTIONS = 15,
     NO_FIELD = 0xff,
+    UNKNOWN_PLACE = 0xff,
+    MOST_AGGREGATES = 32,
     MOST_DEPTH = 32,
     MOST_PARTS = 8
 };
@@ -182,6 +184,8 @@ typedef struct {
 /* What the store gives a field: nothing, the instant of the first save, that of each, or a total that it has. */
 enum Role { GIVEN, CREATED, UPDATED, TOTAL, LAST_ROLE = TOTAL };
 
+enum Follows { SOURCES = 1, GROUPS = 2, ALL_FOLLOWS = 3 };
+
 /* When an entity expires: an instant of its own, and so many microseconds behind it. Without a path it does not. */
 typedef struct {
     Path path;
@@ -240,9 +244,29 @@ typedef struct {
 typedef struct {
     int64_t token;
     uint8_t is_sum;
-    uint8_t is_shown; /* something shows the group */
+    uint8_t shown; /* behind which aggregate that is shown it is; 0 for none */
     Span prefix;
 } Token;
+
+/* A kind of entities that show groups: how their keys begin, and over how many ranges they are spread. */
+typedef struct {
+    Span kind;
+    uint8_t ranges;
+} Showing;
+
+/* An aggregate whose groups are shown. */
+typedef struct {
+    uint8_t sum; /* the place of the token of its numbers */
+    uint8_t is_known; /* only entities show it, and only counts and sums of whole numbers */
+    uint8_t rank, count;
+    const Showing *showing;
+} Shown;
+
+/* A total: the field that shows it, the aggregate's prefix, and its place in the row of the group. */
+typedef struct {
+    uint8_t field, place; /* UNKNOWN_PLACE where the value is not just that number */
+    Span prefix;
+} Total;
 
 typedef struct {
     Span name;
@@ -258,6 +282,10 @@ typedef struct {
     int token_count, reference_count, selection_count, operation_count;
     uint8_t is_tracked, is_holding, is_copied; /* what a record has besides tokens */
     uint8_t is_numbered;
+    uint8_t follows; /* SOURCES, GROUPS: in which of these this core may let it follow */
+    int shown_count, total_count;
+    const Shown *shown;
+    const Total *totals;
     uint8_t roles[MOST_FIELDS]; /* of the fields */
     Expiry expiry;
     const Token *tokens;
@@ -346,17 +374,26 @@ typedef struct {
     Span key;
     uint64_t version, own;
     Span body, record; /* a body without data: the row was never written */
-    int is_decided, is_listed; /* as one that follows */
+    int is_decided, is_listed; /* as one that copies what has changed */
 } Root;
 
 enum { MOST_SLOTS = 24 };
 
-/* What is added to one group. */
+/* What is added to one group, and its row. */
 typedef struct {
     Span key;
+    Span row; /* as it is in the unit; without data where it is absent */
+    int is_read, is_settled;
     int count;
     Number amounts[MOST_SLOTS];
 } Sum;
+
+/* A group whose numbers may have changed, which others show. */
+typedef struct {
+    Sum *sum;
+    const Shown *shown;
+    Span prefix, suffix; /* of its key */
+} Touched;
 
 /* What begins with a key, by its key. */
 typedef struct {
@@ -369,6 +406,8 @@ typedef struct {
     Reader reader;
     uint64_t now;
     Map roots, sums;
+    Touched *touched; /* those that have not been followed */
+    size_t touched_count, touched_room;
     Rows reads, writes;
     Counted requests[MOST_REQUESTS]; /* as many as Python makes, in no order */
     int request_count;
@@ -383,11 +422,20 @@ Span joined(Work *work, Span one, Span two, Span three);
 /* The root row with this key, read once; it is absent or has a living entity. Stops at every other. */
 Root *root_at(Unit *unit, Span key);
 
-/* The bytes of a root row as costs count them. */
-size_t bytes_of_root(const Root *root);
-
 /* The group with this key, to which nothing is added yet where it is new. */
 Sum *sum_at(Unit *unit, Span key);
+
+/* Reads the row of a group, unless it was read. */
+void read_sum(Unit *unit, Sum *sum);
+
+/* A number of a group, with what was added to it, as msgpack; 0 for an empty group. */
+Span number_at_place(Unit *unit, Sum *sum, int place);
+
+/* Notes a group that others show. */
+void note_touched(Unit *unit, Touched group);
+
+/* Counts a request for the rows that were read since there were so many, of one table; none where there are none. */
+void count_reads(Unit *unit, size_t first);
 
 /* Adds a row to those that are written; `remove_row` one that is removed. */
 void write_row(Unit *unit, enum Table table, Span key, Span value);
@@ -459,6 +507,9 @@ void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_
             const Record *after);
 
 /* ---- follow.c ---- */
+
+/* Lets the entities that show groups which were touched follow them, and those that show theirs, by rank. */
+void follow_groups(Unit *unit, const Questions *asked);
 
 /* Lets the holders of a source follow it, whose digests of what is copied were `before`. */
 void follow_holders(Unit *unit, const Questions *asked, Root *source, Span before, Span after);

@@ -144,7 +144,7 @@ static void fill_role(Decision *made, int place) {
     Span *field = &made->entity.fields[place];
     const enum Role role = made->program->roles[place];
     if (role == GIVEN) return;
-    if (role == TOTAL && made->is_new) stop(made->unit->work, SHOWN);
+    if (role == TOTAL && made->is_new) return; /* `fill_totals` does */
     if (role != UPDATED && !made->is_new) {
         *field = made->old[place];
         return;
@@ -152,6 +152,24 @@ static void fill_role(Decision *made, int place) {
     if (role == CREATED && !is_same(*field, (Span){left_out, sizeof left_out})) return;
     Writer start = take_memory(made->unit->work, INSTANT_BYTES), end = write_milliseconds(start, made->unit->now);
     *field = (Span){start, (size_t)(end - start)};
+}
+
+/* Gives a new entity the numbers of the groups that it shows, which may have come before it. */
+static void fill_totals(Decision *made) {
+    const Program *program = made->program;
+    Unit *unit = made->unit;
+    const size_t first = unit->reads.count;
+    for (int i = 0; i < program->total_count; i++) {
+        const Total *total = &program->totals[i];
+        if (total->place == UNKNOWN_PLACE) stop(unit->work, SHOWN);
+        read_sum(unit, sum_at(unit, joined(unit->work, total->prefix, made->entity.suffix, NOTHING)));
+    }
+    count_reads(unit, first);
+    for (int i = 0; i < program->total_count; i++) {
+        const Total *total = &program->totals[i];
+        Sum *sum = sum_at(unit, joined(unit->work, total->prefix, made->entity.suffix, NOTHING));
+        made->entity.fields[total->field] = number_at_place(unit, sum, total->place);
+    }
 }
 
 static void fill(Decision *made) {
@@ -162,6 +180,7 @@ static void fill(Decision *made) {
         stop(work, OTHER_LAYOUT);
     for (int i = 0; i < program->reference_count; i++) fill_reference(made, i);
     for (int i = 0; i < program->fields; i++) fill_role(made, i);
+    if (made->is_new) fill_totals(made);
 }
 
 /* ---- what differs from before ---- */
@@ -268,6 +287,20 @@ static int is_same_contribution(const Contribution *one, const Contribution *oth
            is_same(one->kept, other->kept);
 }
 
+/* Notes the groups of an aggregate that the entity was in, and is in. */
+static void touch_groups(const Changed *of, const Program *program, const Shown *shown, const Record *before,
+                         const Record *after) {
+    Unit *unit = of->unit;
+    const Span prefix = program->tokens[shown->sum].prefix;
+    const Span found[2] = {before->of[shown->sum].found, after->of[shown->sum].found};
+    if (!shown->is_known) stop(unit->work, SHOWN);
+    for (int i = 0; i < 2; i++) {
+        if (!found[i].data) continue;
+        Sum *sum = sum_at(unit, joined(unit->work, prefix, found[i], NOTHING));
+        note_touched(unit, (Touched){sum, shown, prefix, found[i]});
+    }
+}
+
 void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_t version, const Record *before,
             const Record *after) {
     static const uint8_t back_references[2] = {0, 0}, holds[2] = {0xff, 0xff};
@@ -275,7 +308,8 @@ void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_
     for (int i = 0; i < program->token_count; i++) {
         const Token *token = &program->tokens[i];
         const Contribution *old = &before->of[i], *new = &after->of[i];
-        if (token->is_shown && !is_same_contribution(old, new)) stop(unit->work, SHOWN);
+        if (token->shown && !is_same_contribution(old, new)) 
+            touch_groups(&of, program, &program->shown[token->shown - 1], before, after);
         if (token->is_sum)
             differ_in_sum(&of, token->prefix, old, new);
         else
@@ -315,7 +349,6 @@ static void decide_one(Decision *made, const Questions *all, const Question *ask
 
 /* Reads all root rows that are named: the entities' own, and their sources'. */
 static void read_roots(Unit *unit, const Questions *asked) {
-    size_t bytes = 0;
     for (size_t i = 0; i < asked->count; i++) {
         const Question *each = &asked->first[i];
         if (each->key.size < each->program->start) stop(unit->work, OTHER_VALUE);
@@ -328,8 +361,7 @@ static void read_roots(Unit *unit, const Questions *asked) {
             root_at(unit, source);
         }
     }
-    for (size_t i = 0; i < unit->reads.count; i++) bytes += bytes_of_root(root_at(unit, unit->reads.first[i].key));
-    count_request(unit, unit->reads.count, bytes);
+    count_reads(unit, 0);
 }
 
 void decide(Work *work, const Questions *asked, Reader reader, Answer *answer) {
@@ -345,6 +377,7 @@ void decide(Work *work, const Questions *asked, Reader reader, Answer *answer) {
     read_roots(unit, asked);
     for (size_t i = 0; i < asked->count; i++)
         decide_one(made, asked, &asked->first[i], answer, &answer->saved[i]);
+    follow_groups(unit, asked);
     settle_sums(unit);
     count_writes(unit);
 }

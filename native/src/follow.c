@@ -44,41 +44,49 @@ static void follow_reference(Follower *made, int place) {
     Span *field = &made->entity.fields[reference->field];
     if (is_nil(*field)) return;
     *source = key_behind(work, reference, reference->is_copy ? element_at(*field, 0) : *field);
-    if (!reference->is_copy || !is_same(*source, made->source->key)) return;
+    if (!reference->is_copy || !made->source || !is_same(*source, made->source->key)) return;
     if (memcmp(made->source->body.data, reference->layout, LAYOUT_BYTES)) stop(work, NO_SOURCE);
     *field = filled_copy(work, reference, *field, made->source_fields, made->source_count);
 }
 
-static const Program *program_of(Work *work, const Questions *asked, const Root *holder) {
+static const Program *program_of(Work *work, const Questions *asked, const Root *holder, enum Follows what) {
     for (int i = 0; i < asked->holder_count; i++) {
         const Program *each = asked->holders[i];
-        if (!memcmp(holder->key.data, each->kind.data, each->kind.size) &&
+        if (each->follows & what && !memcmp(holder->key.data, each->kind.data, each->kind.size) &&
             !memcmp(holder->body.data, each->layout.data, LAYOUT_BYTES))
             return each;
     }
     stop(work, COPIED);
 }
 
-static void follow(Follower *made, const Questions *asked, Root *holder) {
+/* Begins with a holder: its program, its fields as they are, and what it contributes. */
+static void begin(Follower *made, const Questions *asked, const Root *holder, enum Follows what) {
+    Work *work = made->unit->work;
+    if (!holder->body.data || holder->is_decided || holder->key.size <= LAYOUT_BYTES) stop(work, OTHER_ROW);
+    const Program *program = made->program = program_of(work, asked, holder, what);
+    if (holder->key.size < program->start) stop(work, OTHER_ROW);
+    if (fields_of(work, holder->body, program->layout.data, made->entity.fields) != program->fields)
+        stop(work, OTHER_LAYOUT);
+    made->entity.suffix = (Span){holder->key.data + program->start, holder->key.size - program->start};
+    decode_record(work, program, holder->record, &made->before);
+}
+
+/* Writes the holder with its fields as they are now, unless nothing is another one. */
+static void end(Follower *made, Root *holder) {
     Unit *unit = made->unit;
     Work *work = unit->work;
-    if (!holder->body.data || holder->is_decided || holder->key.size <= sizeof(uint16_t)) stop(work, OTHER_ROW);
-    const Program *program = made->program = program_of(work, asked, holder);
-    Entity *entity = &made->entity;
-    if (fields_of(work, holder->body, program->layout.data, entity->fields) != program->fields)
-        stop(work, OTHER_LAYOUT);
-    if (holder->key.size < program->start) stop(work, OTHER_ROW);
+    const Program *program = made->program;
     for (int i = 0; i < program->reference_count; i++) follow_reference(made, i);
-    entity->suffix = (Span){holder->key.data + program->start, holder->key.size - program->start};
-    decode_record(work, program, holder->record, &made->before);
-    emit(work, program, entity, &made->after);
-    const Span body = document_of(work, program, entity->fields);
+    emit(work, program, &made->entity, &made->after);
+    if (program->is_copied && !is_same(made->before.copied, made->after.copied)) stop(work, COPIED);
+    const Span body = document_of(work, program, made->entity.fields);
     const Span record = encode_record(work, program, &made->after);
     const int is_same_record = is_same(record, holder->record);
     if (is_same_record && is_same(body, holder->body)) return;
-    const uint64_t version = next_version(unit, holder);
-    if (!is_same_record) differ(unit, program, holder->key, entity->suffix, version, &made->before, &made->after);
-    write_root(unit, holder, version, holder->own, body, record);
+    const uint64_t version = next_version(unit, holder), own = holder->own;
+    if (!is_same_record)
+        differ(unit, program, holder->key, made->entity.suffix, version, &made->before, &made->after);
+    write_root(unit, holder, version, own, body, record);
 }
 
 /* ---- who follows ---- */
@@ -153,12 +161,98 @@ void follow_holders(Unit *unit, const Questions *asked, Root *source, Span befor
     Holders holders = {unit, joined(work, (Span){back_reference, BACK_REFERENCE}, source->key, NOTHING),
                        take_memory(work, ((size_t)most + 1) * sizeof(Root *)), 0, 0, most};
     find_holders(&holders, before, after);
-    size_t bytes = 0;
-    for (size_t i = known; i < unit->reads.count; i++) bytes += bytes_of_root(root_at(unit, unit->reads.first[i].key));
-    if (unit->reads.count > known) count_request(unit, unit->reads.count - known, bytes);
+    count_reads(unit, known);
     Follower *made = take_memory(work, sizeof *made);
     made->unit = unit;
     made->source = source;
     made->source_count = fields_of(work, source->body, source->body.data, made->source_fields);
-    for (int i = 0; i < holders.count; i++) follow(made, asked, holders.first[i]);
+    for (int i = 0; i < holders.count; i++) {
+        begin(made, asked, holders.first[i], SOURCES);
+        end(made, holders.first[i]);
+    }
+}
+
+/* ---- groups that are shown ---- */
+
+/* An entity that shows groups of one rank. */
+typedef struct {
+    Root *holder;
+    const Touched *group;
+} ShownBy;
+
+/* Takes the groups of the least rank out of those that were touched. Returns how many there are. */
+static size_t take_rank(Unit *unit, Touched *taken) {
+    size_t count = 0, left = 0;
+    unsigned least = 0xff;
+    for (size_t i = 0; i < unit->touched_count; i++)
+        if (unit->touched[i].shown->rank < least) least = unit->touched[i].shown->rank;
+    for (size_t i = 0; i < unit->touched_count; i++) {
+        const Touched group = unit->touched[i];
+        if (group.shown->rank == least)
+            taken[count++] = group;
+        else
+            unit->touched[left++] = group;
+    }
+    unit->touched_count = left;
+    return count;
+}
+
+/* The root row of the entity of a kind that shows a group. */
+static Root *root_showing(Unit *unit, const Showing *showing, Span suffix) {
+    uint8_t range;
+    Span spread = NOTHING;
+    if (showing->ranges > 1) {
+        range = spread_part(suffix, showing->ranges);
+        spread = (Span){&range, 1};
+    }
+    return root_at(unit, joined(unit->work, showing->kind, spread, suffix));
+}
+
+/* Gives an entity the numbers of a group. */
+static void take_numbers(Follower *made, const Touched *group) {
+    const Program *program = made->program;
+    for (int i = 0; i < program->total_count; i++) {
+        const Total *total = &program->totals[i];
+        if (!is_same(total->prefix, group->prefix)) continue;
+        if (total->place == UNKNOWN_PLACE) stop(made->unit->work, SHOWN);
+        made->entity.fields[total->field] = number_at_place(made->unit, group->sum, total->place);
+    }
+}
+
+static void follow_rank(Follower *made, const Questions *asked, const Touched *groups, size_t count) {
+    Unit *unit = made->unit;
+    size_t known = unit->reads.count, found = 0, most = 0;
+    for (size_t i = 0; i < count; i++) most += groups[i].shown->count;
+    ShownBy *showing = take_memory(unit->work, (most + 1) * sizeof *showing);
+    for (size_t i = 0; i < count; i++)
+        for (int j = 0; j < groups[i].shown->count; j++)
+            showing[found++] = (ShownBy){root_showing(unit, &groups[i].shown->showing[j], groups[i].suffix), &groups[i]};
+    count_reads(unit, known);
+    known = unit->reads.count;
+    for (size_t i = 0; i < found; i++)
+        if (showing[i].holder->body.data) read_sum(unit, showing[i].group->sum);
+    count_reads(unit, known);
+    for (size_t i = 0; i < found; i++) {
+        Root *holder = showing[i].holder;
+        if (!holder || !holder->body.data) continue;
+        begin(made, asked, holder, GROUPS);
+        for (size_t j = i; j < found; j++) {
+            if (showing[j].holder != holder) continue;
+            take_numbers(made, showing[j].group);
+            showing[j].holder = NULL; /* once for all of them */
+        }
+        end(made, holder);
+    }
+}
+
+void follow_groups(Unit *unit, const Questions *asked) {
+    if (!unit->touched_count) return;
+    Follower *made = take_memory(unit->work, sizeof *made);
+    memset(made, 0, sizeof *made);
+    made->unit = unit;
+    while (unit->touched_count) {
+        Touched *groups = take_memory(unit->work, unit->touched_count * sizeof *groups);
+        const size_t count = take_rank(unit, groups);
+        follow_rank(made, asked, groups, count);
+    }
 }

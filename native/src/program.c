@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { PARTS = 15, REFERENCE_PARTS = 13, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, MOST_OWN = 16 };
+enum { PARTS = 18, REFERENCE_PARTS = 13, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, MOST_OWN = 16 };
 
 /* A whole number from 0 to `most`. */
 static unsigned take_number(Work *work, Span value, unsigned most) {
@@ -69,7 +69,7 @@ static const Token *take_tokens(Work *work, Span value, int *count) {
         if (!int_of(parts[0], &tokens[i].token)) stop(work, BAD_PROGRAM);
         tokens[i].is_sum = (uint8_t)take_number(work, parts[1], 1);
         tokens[i].prefix = take_bytes(work, parts[2], 0, 16);
-        tokens[i].is_shown = (uint8_t)take_number(work, parts[3], 1);
+        tokens[i].shown = (uint8_t)take_number(work, parts[3], MOST_AGGREGATES);
     }
     return tokens;
 }
@@ -116,6 +116,47 @@ static const Selection *take_selections(Work *work, Span value, int *count) {
         selections[i].paths = take_paths(work, parts[1], MOST_ITEMS, &selections[i].count);
     }
     return selections;
+}
+
+static const Showing *take_showing(Work *work, Span value, uint8_t *count) {
+    int found;
+    Span *given = take_array(work, value, MOST_ITEMS, &found);
+    Showing *showing = take_memory(work, (size_t)(found + 1) * sizeof *showing);
+    for (int i = 0; i < found; i++) {
+        Span *parts = take_exactly(work, given[i], 2);
+        showing[i].kind = take_bytes(work, parts[0], 2, 2);
+        showing[i].ranges = (uint8_t)take_number(work, parts[1], 0xff);
+    }
+    *count = (uint8_t)found;
+    return showing;
+}
+
+static void take_shown(Work *work, Span value, Program *program) {
+    Span *given = take_array(work, value, MOST_AGGREGATES, &program->shown_count);
+    Shown *shown = take_memory(work, ((size_t)program->shown_count + 1) * sizeof *shown);
+    for (int i = 0; i < program->shown_count; i++) {
+        Span *parts = take_exactly(work, given[i], 4);
+        shown[i].sum = (uint8_t)take_number(work, parts[0], 0xff);
+        shown[i].is_known = (uint8_t)take_number(work, parts[1], 1);
+        shown[i].rank = (uint8_t)take_number(work, parts[2], 0xff);
+        shown[i].showing = take_showing(work, parts[3], &shown[i].count);
+        if (shown[i].sum >= program->token_count) stop(work, BAD_PROGRAM);
+    }
+    program->shown = shown;
+    for (int i = 0; i < program->token_count; i++)
+        if (program->tokens[i].shown > program->shown_count) stop(work, BAD_PROGRAM);
+}
+
+static void take_totals(Work *work, Span value, Program *program) {
+    Span *given = take_array(work, value, MOST_FIELDS, &program->total_count);
+    Total *totals = take_memory(work, ((size_t)program->total_count + 1) * sizeof *totals);
+    for (int i = 0; i < program->total_count; i++) {
+        Span *parts = take_exactly(work, given[i], 3);
+        totals[i].field = (uint8_t)take_number(work, parts[0], program->fields - 1u);
+        totals[i].prefix = take_bytes(work, parts[1], 0, 16);
+        totals[i].place = (uint8_t)take_number(work, parts[2], UNKNOWN_PLACE);
+    }
+    program->totals = totals;
 }
 
 static const Item *take_items(Work *work, Span value, enum Code code, uint8_t *count) {
@@ -194,6 +235,9 @@ const Program *read_program(Work *work, Span table) {
     for (int i = 0; i < program->fields; i++) program->roles[i] = (uint8_t)take_number(work, given[i], LAST_ROLE);
     program->expiry = take_expiry(work, parts[13]);
     program->kind = take_bytes(work, parts[14], 2, 2);
+    program->follows = (uint8_t)take_number(work, parts[15], ALL_FOLLOWS);
+    take_shown(work, parts[16], program);
+    take_totals(work, parts[17], program);
     return program;
 }
 

@@ -12,7 +12,7 @@ enum {
     OWN_HEAD = 14,
     VERSION_BYTES = 8,
     MOST_BODY = 0xffff,
-    MOST_SHOWN = 500000,
+    MOST_VALUE = 500000,
     AMOUNT_BYTES = 64,
     FIRST_ROOM = 16
 };
@@ -87,7 +87,7 @@ static Span read_row(Unit *unit, enum Table table, Span key) {
 }
 
 void write_row(Unit *unit, enum Table table, Span key, Span value) {
-    if (key.size > MOST_KEY || value.size > MOST_SHOWN) stop(unit->work, TOO_LONG);
+    if (key.size > MOST_KEY || value.size > MOST_VALUE) stop(unit->work, TOO_LONG);
     add_row(unit->work, &unit->writes, (Row){table, key, value});
 }
 
@@ -132,10 +132,6 @@ Root *root_at(Unit *unit, Span key) {
     return root;
 }
 
-size_t bytes_of_root(const Root *root) {
-    return root->body.data ? VERSION_BYTES + root->body.size + root->record.size : 0;
-}
-
 uint64_t next_version(Unit *unit, const Root *seen) {
     const uint64_t version = unit->now > seen->version ? unit->now : seen->version + 1;
     if (version >= STAMPS) stop(unit->work, OTHER_VERSION);
@@ -156,6 +152,14 @@ void write_root(Unit *unit, Root *root, uint64_t version, uint64_t own, Span bod
     root->record = (Span){start + head + body.size, record.size};
     root->is_decided = 1;
     write_row(unit, ROOTS, root->key, (Span){start, head + body.size + record.size});
+}
+
+/* How much of a stored row costs do not count. */
+static size_t uncounted(const Row *row) {
+    if (!row->value.data) return 0;
+    if (row->table != ROOTS) return ONE_HEAD;
+    const size_t head = row->value.data[0] >> 5 == FORM_OWN ? OWN_HEAD : ROOT_HEAD;
+    return head - VERSION_BYTES;
 }
 
 /* ---- groups ---- */
@@ -191,44 +195,70 @@ static Span added_up(Unit *unit, const Sum *sum, Span row) {
     return (Span){start, (size_t)(to - start)};
 }
 
-static void settle_sum(Unit *unit, const Sum *sum) {
-    uint64_t stamp = unit->now;
-    int64_t contributions;
-    const Span row = read_row(unit, COUNTS, sum->key);
-    if (row.data) {
-        if (row.size <= ONE_HEAD || row.data[0] >> 5 != FORM_ONE) stop(unit->work, OTHER_SUM);
-        const uint64_t before = number_at(row.data, ONE_HEAD) & (STAMPS - 1);
-        if (before >= stamp) stamp = before + 1;
-    }
-    const Span value = added_up(unit, sum, row);
-    if (!int_of(element_at(value, 0), &contributions)) stop(unit->work, OTHER_SUM);
-    if (contributions)
-        write_row(unit, COUNTS, sum->key, stamped(unit, stamp, value));
-    else
-        remove_row(unit, COUNTS, sum->key);
+void read_sum(Unit *unit, Sum *sum) {
+    if (sum->is_read) return;
+    sum->row = read_row(unit, COUNTS, sum->key);
+    sum->is_read = 1;
+    if (sum->row.data && (sum->row.size <= ONE_HEAD || sum->row.data[0] >> 5 != FORM_ONE)) stop(unit->work, OTHER_SUM);
 }
 
-void settle_sums(Unit *unit) {
-    const size_t first = unit->reads.count;
-    size_t bytes = 0;
-    for (size_t i = 0; i < unit->sums.room; i++) {
-        const Sum *sum = unit->sums.slots[i];
-        if (sum && !is_zero(sum)) settle_sum(unit, sum);
+/* Gives the row of a group what was added to it, once. */
+static void settle_sum(Unit *unit, Sum *sum) {
+    uint64_t stamp = unit->now;
+    int64_t contributions;
+    if (is_zero(sum)) return;
+    if (sum->is_settled) stop(unit->work, OTHER_SUM); /* it was read, and changed again */
+    read_sum(unit, sum);
+    if (sum->row.data) {
+        const uint64_t before = number_at(sum->row.data, ONE_HEAD) & (STAMPS - 1);
+        if (before >= stamp) stamp = before + 1;
     }
+    const Span value = added_up(unit, sum, sum->row);
+    if (!int_of(element_at(value, 0), &contributions)) stop(unit->work, OTHER_SUM);
+    sum->row = contributions ? stamped(unit, stamp, value) : (Span){NULL, 0};
+    write_row(unit, COUNTS, sum->key, sum->row);
+    sum->is_settled = 1;
+    sum->count = 0;
+}
+
+Span number_at_place(Unit *unit, Sum *sum, int place) {
+    static const uint8_t ZERO = 0;
+    int64_t number;
+    settle_sum(unit, sum);
+    if (!sum->row.data) return (Span){&ZERO, 1};
+    const Span found = element_at((Span){sum->row.data + ONE_HEAD, sum->row.size - ONE_HEAD}, (unsigned)place);
+    if (!found.data || !int_of(found, &number)) stop(unit->work, OTHER_SUM);
+    return found;
+}
+
+void count_reads(Unit *unit, size_t first) {
+    size_t bytes = 0;
     if (unit->reads.count == first) return;
     for (size_t i = first; i < unit->reads.count; i++) {
-        const Span value = unit->reads.first[i].value;
-        if (value.data) bytes += value.size - ONE_HEAD;
+        const Row *row = &unit->reads.first[i];
+        if (row->value.data) bytes += row->value.size - uncounted(row);
     }
     count_request(unit, unit->reads.count - first, bytes);
 }
 
-/* How much of a stored row costs do not count. */
-static size_t uncounted(const Row *row) {
-    if (!row->value.data) return 0;
-    if (row->table != ROOTS) return ONE_HEAD;
-    const size_t head = row->value.data[0] >> 5 == FORM_OWN ? OWN_HEAD : ROOT_HEAD;
-    return head - VERSION_BYTES;
+void settle_sums(Unit *unit) {
+    const size_t first = unit->reads.count;
+    for (size_t i = 0; i < unit->sums.room; i++)
+        if (unit->sums.slots[i]) settle_sum(unit, unit->sums.slots[i]);
+    count_reads(unit, first);
+}
+
+void note_touched(Unit *unit, Touched group) {
+    for (size_t i = 0; i < unit->touched_count; i++)
+        if (unit->touched[i].sum == group.sum) return;
+    if (unit->touched_count == unit->touched_room) {
+        const size_t room = unit->touched_room ? 2 * unit->touched_room : FIRST_ROOM;
+        Touched *larger = take_memory(unit->work, room * sizeof *larger);
+        if (unit->touched_count) memcpy(larger, unit->touched, unit->touched_count * sizeof *larger);
+        unit->touched = larger;
+        unit->touched_room = room;
+    }
+    unit->touched[unit->touched_count++] = group;
 }
 
 void count_writes(Unit *unit) {

@@ -64,6 +64,8 @@ class Folded(NamedTuple):
 
     field: str
     read: Callable[[list[Number]], Any]
+    whole: int | None = None
+    """The place of the whole number that the field is, 0 for an empty group; None where it is made of more."""
 
 
 def _check_options(cls: type[Aggregate[Any]]) -> None:
@@ -141,7 +143,7 @@ class AggregateView:
         condition = self._condition(name, rule)
         if rule.field is None:
             place = 0 if condition is None else self._slot("entities", Slot("one"), condition)
-            self.folded.append(Folded(name, _number(place)))
+            self.folded.append(Folded(name, _number(place), place))
             return
         access = self._accesses.of_path(self.cls, name, rule.field, self.model)
         if access.many:
@@ -152,7 +154,7 @@ class AggregateView:
             )
         elif rule.fold == "count":
             place = self._slot(f"values of {path_of(rule.field)}", _presence(access), condition)
-            self.folded.append(Folded(name, _number(place)))
+            self.folded.append(Folded(name, _number(place), place))
         else:
             self._sum(name, rule, access, condition)
 
@@ -178,7 +180,7 @@ class AggregateView:
             self._probed.append((name, access, lambda value: digits_of(exact_number(value))))
         place = self._slot(f"sum of {path_of(rule.field)}", _amount(access), condition)
         if rule.fold == "total":
-            self.folded.append(Folded(name, _total(place, _BACK[kind])))
+            self.folded.append(Folded(name, _total(place, _BACK[kind]), place if kind is int else None))
             return
         values = self._slot(f"values of {path_of(rule.field)}", _presence(access), condition)
         self.folded.append(Folded(name, _mean(place, values, _MEANS[kind])))
@@ -262,6 +264,10 @@ class AggregateView:
         (found,) = (each for each in self.extrema if each.field == field)
         place = extrema.index(field)
         return lambda numbers: found.read(numbers.extrema[place])
+
+    def whole_number(self, field: str) -> int | None:
+        """The place in a group's row of the whole number that a field is; None for one that is made of more."""
+        return next((each.whole for each in self.folded if each.field == field), None)
 
     def _read_number(self, folded: Folded, numbers: list[Number]) -> Any:
         try:

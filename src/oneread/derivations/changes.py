@@ -300,8 +300,8 @@ class Save(WritingChange):
         sources = tuple([keys[0] if keys else None for keys in self._refs.values()])
         return SaveQuestion(program, self.key, document, sources, expected)
 
-    def holder_programs(self) -> tuple[bytes, ...]:
-        return self._catalog.core_programs.of_holders(self._entity_type.kind)
+    def follower_programs(self) -> tuple[bytes, ...]:
+        return self._catalog.core_programs.of_followers(self._entity_type.cls)
 
     def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
         entity_type, written = self._entity_type, self.written

@@ -23,6 +23,7 @@ from oneread.derivations.emitted_record import SUMS, form_of, view_of
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.operations import Element, FindPlace, KeyBytes, Operation, TakeSpread, TakeValue
+from oneread.derivations.rollups import Rollup, ShownAggregate
 from oneread.derivations.row_operations import (
     AddToGroup,
     MakeAmounts,
@@ -56,6 +57,9 @@ _BUCKETS: Final[Mapping[BucketSize | None, int]] = {
 }  # fmt: skip
 _DESCENDING, _IN_DIGITS, _HASHED = 1, 2, 4
 _NO_FIELD: Final = 0xFF
+_UNKNOWN_PLACE: Final = 0xFF
+_MOST_RANK: Final = 0xFE
+_FOLLOWS_SOURCES, _FOLLOWS_GROUPS = 1, 2
 _MOST_PARTS: Final = 8
 """Of a key, in a row that follows its source."""
 _NONES: Final = {None: 0, "first": 0x01, "last": 0xFE}
@@ -106,15 +110,26 @@ class CorePrograms(dict[type, "bytes | None"]):
         self._types = types
         self._expiries = expiries
         self._followed = followed
-        self._holders: dict[bytes, tuple[bytes, ...]] = {}
+        self._followers: dict[type, tuple[bytes, ...]] = {}
 
-    def of_holders(self, kind: EntityKind) -> tuple[bytes, ...]:
-        """The tables of classes whose entities may follow one of this kind, and from which nothing else follows."""
-        found = self._holders.get(kind.prefix)
+    def of_followers(self, cls: type) -> tuple[bytes, ...]:
+        """The tables of classes whose entities may follow one of this: holders of copies, and what shows groups."""
+        found = self._followers.get(cls)
         if found is None:
-            holding = [cls for cls, each in self._types.items() if each.is_plain and _copies(each, kind)]
-            tables = [self[cls] for cls in holding]
-            found = self._holders[kind.prefix] = tuple([each for each in tables if each is not None])
+            kind, showing = self._types[cls].kind, self._showing(cls)
+            following = [each for each, of in self._types.items() if each in showing or _copies(of, kind)]
+            tables = [self[each] for each in following]
+            found = self._followers[cls] = tuple([each for each in tables if each is not None])
+        return found
+
+    def _showing(self, cls: type) -> set[type]:
+        """The classes that show groups which an entity is in, and those that show theirs."""
+        found, waiting = set[type](), [cls]
+        while waiting:
+            kinds = {kind.prefix for shown in self._types[waiting.pop()].shown for kind in shown.kinds}
+            further = {each for each, of in self._types.items() if of.kind.prefix in kinds} - found
+            found |= further
+            waiting += further
         return found
 
     def __missing__(self, cls: type) -> bytes | None:
@@ -181,8 +196,8 @@ class _Table:
 
     def packed(self) -> bytes:
         of = self._of
-        shown = {token for each in of.shown for token in each.tokens}
-        tokens = [(each, int(form_of(each) == SUMS), view_of(each), int(each in shown)) for each in self._tokens]
+        shown = {token: at for at, each in enumerate(of.shown, start=1) for token in each.tokens}
+        tokens = [(each, int(form_of(each) == SUMS), view_of(each), shown.get(each, 0)) for each in self._tokens]
         return _pack(
             (
                 self._layout.prefix,
@@ -200,8 +215,35 @@ class _Table:
                 [self._role(each.name) for each in self._layout.fields],
                 self._expiry(of),
                 of.kind.prefix,
+                self._follows(),
+                [self._shown(each) for each in of.shown],
+                [self._total(each) for each in of.rollups],
             )
         )
+
+    def _follows(self) -> int:
+        """What the core may let an entity follow."""
+        of = self._of
+        if of.layout.has_check:
+            return 0
+        return _FOLLOWS_GROUPS | (_FOLLOWS_SOURCES if of.is_plain else 0)
+
+    def _shown(self, shown: ShownAggregate) -> tuple[Any, ...]:
+        """An aggregate whose groups are shown, and the kinds of the entities that show them."""
+        sums, *_extrema = shown.tokens
+        is_known = shown.indexed is None and not shown.extrema and shown.rank <= _MOST_RANK
+        kinds = [(kind.prefix, kind.spread) for kind in shown.kinds]
+        return self._tokens[sums], int(is_known), min(shown.rank, _MOST_RANK), kinds
+
+    def _total(self, total: Rollup) -> tuple[Any, ...]:
+        """A field that shows a number of a group, and the number's place in the group's row."""
+        (field,) = self._path(ValuePath(total.field))
+        declared, number, shown = self._layout.fields[field].type, total.number, total.shown
+        if number is None or not isinstance(shown, ShownAggregate):
+            return field, b"", _UNKNOWN_PLACE
+        place = shown.whole_number(number.field)
+        is_known = place is not None and not shown.extrema and declared.bare is int and not declared.metadata
+        return field, shown.key, place if is_known else _UNKNOWN_PLACE
 
     def _role(self, field: str) -> int:
         """What the store gives a field."""

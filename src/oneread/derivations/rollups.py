@@ -87,6 +87,10 @@ class ShownAggregate:
         both = (*before.get(self._sums, ())[::2], *after.get(self._sums, ())[::2])
         return [self.group(suffix) for suffix in dict.fromkeys(both)]
 
+    def whole_number(self, field: str) -> int | None:
+        """The place in a group's row of the whole number that a field is; None for one that is made of more."""
+        return self._view.whole_number(field)
+
     def reader(self, field: str) -> Callable[[GroupNumbers], Any]:
         """The function from the numbers of a group to a field of its row."""
         return self._view.reader(field, [each.field for each in self._extrema])

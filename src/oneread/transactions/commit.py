@@ -129,7 +129,7 @@ class Change(Protocol):
         """What compiled code may decide in place of `decide`; None where it does not know what follows."""
         ...
 
-    def holder_programs(self) -> tuple[bytes, ...]:
+    def follower_programs(self) -> tuple[bytes, ...]:
         """The programs of entities that may follow this one."""
         ...
 
@@ -162,7 +162,7 @@ class PlainChange:
     def question(self) -> SaveQuestion | None:
         return None
 
-    def holder_programs(self) -> tuple[bytes, ...]:
+    def follower_programs(self) -> tuple[bytes, ...]:
         return ()
 
     def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:

@@ -146,8 +146,8 @@ class NativeCommitter(NativeSystem):
         saves = [each for each in asked if each is not None]
         if not saves or len(saves) < len(asked):
             return False
-        holders = changes[0].holder_programs() if len(saves) == 1 else ()
-        decided = store.decide_saves(SaveQuestions(saves, now, holders, self._inline))
+        followers = dict.fromkeys([program for each in changes for program in each.follower_programs()])
+        decided = store.decide_saves(SaveQuestions(saves, now, tuple(followers), self._inline))
         if decided is None:
             return False
         for change, saved in zip(changes, decided.saved, strict=True):

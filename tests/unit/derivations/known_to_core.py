@@ -48,6 +48,8 @@ class Place(Model[str]):
     name: str
     area: Decimal | None
     since: date
+    people: int = rollup(lambda: PeopleOfPlace.people)
+    stalls: int = rollup(lambda: PeopleOfPlace.stalls)
 
 
 class Seen(Copy[Place]):
@@ -72,6 +74,19 @@ class Person(Model[int]):
     home: Seen | None
     friend: Ref["Person"] | None = None
     stalls: int = rollup(lambda: StallsOfKeeper.stalls)
+
+
+class PeopleOfPlace(Aggregate[Person]):
+    """Shown by places, and made of totals that people show."""
+
+    home: Seen = by(Person.home)
+    people: int = count()
+    stalls: int = total(Person.stalls)
+
+
+class Busy(Index[Person]):
+    stalls: int = descending(Person.stalls)
+    friend: Ref[Person] | None = by(Person.friend, none="first")
 
 
 class Known(Copy[Person]):
@@ -188,7 +203,7 @@ class Years(Aggregate[Visit]):
 
 
 MODELS = [Place, Person, Pass, Stall, Visit]
-VIEWS = [StallsOfKeeper, VisitsOfPlace, ByName, ByNote, ByGuide, ByMonth, Days, All, Years]
+VIEWS = [StallsOfKeeper, PeopleOfPlace, Busy, VisitsOfPlace, ByName, ByNote, ByGuide, ByMonth, Days, All, Years]
 KNOWN = Schema(*MODELS, *VIEWS, inline=6)
 
 
