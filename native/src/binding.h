@@ -183,7 +183,8 @@ int add_programs(PyObject *module);
 
 /* The method `decide(tables, questions, now, holders, most_holders)` of a transaction: what follows from saving entities,
  * read here, without the interpreter's lock; it writes nothing. `tables` are those of roots, views and counts. A question
- * is (program, key, document, keys of what it refers to, the own version that it must have or None). `holders` are the
+ * is (program, key, document, keys of what it refers to, the own version that it must have or None, the conditions that
+ * hold for it as bits). `holders` are the
  * programs of those that may follow, at most `most_holders`.
  *
  * Answers (saved, reads, writes, requests, whether it scanned), or the reason for which Python has to decide, as text.

@@ -51,7 +51,8 @@ enum {
     UNKNOWN_PLACE = 0xff,
     MOST_AGGREGATES = 32,
     MOST_DEPTH = 32,
-    MOST_PARTS = 8
+    MOST_PARTS = 8,
+    MOST_CONDITIONS = 60
 };
 
 /* ---- work.c: the memory of one call, and its way out ---- */
@@ -198,20 +199,20 @@ enum SlotKind { ONE = 1, PRESENT, AMOUNT, LAST_SLOT = AMOUNT };
 /* What a row shows, or an amount. */
 typedef struct {
     uint8_t kind;
-    uint8_t fields; /* of a copy that only refers; of a value, its bucket */
+    uint8_t fields; /* of a copy that only refers; of a value, its bucket; of an amount, its condition: 0 for none */
     Path path;
 } Item;
 
 /* Of an operation: the bytes are complemented; the record keeps a value that is not in the usual form. */
 enum Flag { DESCENDING = 1, IN_DIGITS = 2, HASHED = 4, FLAGS = 7 };
 
-enum Code { ELEMENT = 1, REFERENCE, PLACE, ROW, AMOUNTS, SUM, EXTREME, EXTREMUM, END, SPREAD, LAST_CODE = SPREAD };
+enum Code { ELEMENT = 1, REFERENCE, PLACE, ROW, AMOUNTS, SUM, EXTREME, EXTREMUM, END, SPREAD, SKIP, LAST_CODE = SKIP };
 
 /* Operations are those of oneread.derivations.operations and row_operations, by the same names. */
 typedef struct {
     uint8_t code;
     uint8_t made;         /* the register that it makes */
-    uint8_t used, second; /* registers that it uses */
+    uint8_t used, second; /* registers that it uses; of SKIP and EXTREME, `second` is a condition */
     uint8_t type;
     uint8_t flag;  /* DESCENDING; of EXTREME also IN_DIGITS */
     uint8_t bucket;
@@ -321,6 +322,7 @@ typedef struct {
     Span fields[MOST_FIELDS];
     Span sources[MOST_REFERENCES]; /* keys of root rows, by reference; without data for none */
     Span suffix;                   /* its own key */
+    uint64_t holds;                /* a bit for each condition */
 } Entity;
 
 /* Runs the program: what the entity contributes. */
@@ -465,6 +467,7 @@ typedef struct {
     Span key, document;
     const Span *sources; /* the keys of what each reference refers to */
     int64_t expected;    /* the own version that the row must have; negative for any */
+    uint64_t holds;      /* which conditions hold for it, a bit for each */
 } Question;
 
 /* What came of it: the entity as it is stored. */

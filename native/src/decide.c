@@ -331,6 +331,7 @@ static void decide_one(Decision *made, const Questions *all, const Question *ask
         made->entity.sources[i] = asked->sources[i];
         made->sources[i] = asked->sources[i].data ? root_at(unit, asked->sources[i]) : NULL;
     }
+    made->entity.holds = asked->holds;
     made->entity.suffix = (Span){asked->key.data + asked->program->start, asked->key.size - asked->program->start};
     read_before(made);
     fill(made);

@@ -195,9 +195,10 @@ static int take_sources(Asked *call, PyObject *given, Question *question) {
     return 1;
 }
 
-/* One question: (program, key, document, sources, expected version or None). */
+/* One question: (program, key, document, sources, expected version or None, conditions that hold as bits). */
 static int take_question(Asked *call, PyObject *given, Question *question) {
-    if (!is_tuple_of(given, 5, "a question is a tuple of a program, key, document, sources and version")) return 0;
+    if (!is_tuple_of(given, 6, "a question is a tuple of a program, key, document, sources, version and bits"))
+        return 0;
     PyObject *expected = PyTuple_GetItem(given, 4);
     question->program = take_program(PyTuple_GetItem(given, 0));
     if (!question->program || !span_of(PyTuple_GetItem(given, 1), &question->key) ||
@@ -205,6 +206,7 @@ static int take_question(Asked *call, PyObject *given, Question *question) {
         !take_sources(call, PyTuple_GetItem(given, 3), question))
         return 0;
     question->expected = expected == Py_None ? -1 : PyLong_AsLongLong(expected);
+    question->holds = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GetItem(given, 5));
     return !PyErr_Occurred();
 }
 

@@ -22,6 +22,11 @@ typedef struct {
 static const uint8_t ZERO = 0;
 static const Span SAID_BY_KEY = {&ZERO, 1}; /* in place of a digest: the key says all */
 
+/* Whether a condition holds; 0 is none. */
+static int holds(const Run *run, unsigned condition) {
+    return !condition || (run->entity->holds >> (condition - 1) & 1);
+}
+
 /* An entity that has no value there has this in the key; no value: it is not in the view. */
 static Span absent(Run *run, const Operation *operation) {
     if (!operation->none) return (Span){NULL, 0};
@@ -178,7 +183,9 @@ static void make_amounts(Run *run, const Operation *operation) {
     for (int i = 0; i < operation->count; i++) {
         const Item *item = &operation->items[i];
         Span value = value_at(run->work, run->entity->fields, run->program->fields, item->path);
-        if (item->kind == ONE)
+        if (!holds(run, item->fields))
+            *to++ = 0xc0;
+        else if (item->kind == ONE)
             *to++ = 1;
         else if (is_nil(value))
             *to++ = 0xc0;
@@ -211,6 +218,7 @@ static void make_extreme(Run *run, const Operation *operation) {
     Register *made = &run->registers[operation->made];
     if (made->is_made) return;
     made->is_made = 1;
+    if (!holds(run, operation->second)) return;
     Span value = value_at(run->work, run->entity->fields, run->program->fields, operation->path);
     Span order = value_at(run->work, run->entity->fields, run->program->fields, operation->order);
     if (is_nil(value) || is_nil(order)) return;
@@ -284,6 +292,7 @@ static int perform(Run *run, const Operation *operation) {
     switch ((enum Code)operation->code) {
     case ELEMENT:
     case REFERENCE: return make_key_part(run, operation);
+    case SKIP: return holds(run, operation->second);
     case SPREAD: make_spread(run, operation); break;
     case PLACE: make_place(run, operation); break;
     case ROW: put_row(run, operation); break;

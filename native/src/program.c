@@ -168,7 +168,8 @@ static const Item *take_items(Work *work, Span value, enum Code code, uint8_t *c
         Span *parts = take_exactly(work, given[i], ITEM_PARTS);
         items[i].kind = (uint8_t)take_number(work, parts[0], last);
         items[i].path = take_path(work, parts[1]);
-        items[i].fields = (uint8_t)take_number(work, parts[2], items[i].kind == VALUE ? LAST_BUCKET : MOST_ITEMS);
+        const unsigned most = code == AMOUNTS ? MOST_CONDITIONS : items[i].kind == VALUE ? LAST_BUCKET : MOST_ITEMS;
+        items[i].fields = (uint8_t)take_number(work, parts[2], most);
     }
     *count = (uint8_t)found;
     return items;
@@ -205,6 +206,7 @@ static Operation take_operation(Work *work, Span value, const Program *program) 
         made.items = take_items(work, parts[12], made.code, &made.count);
     made.bucket = (uint8_t)take_number(work, parts[13], LAST_BUCKET);
     if (made.code == SPREAD && !made.most) stop(work, BAD_PROGRAM);
+    if ((made.code == SKIP || made.code == EXTREME) && made.second > MOST_CONDITIONS) stop(work, BAD_PROGRAM);
     const int names_token = made.code == ROW || made.code == SUM || made.code == EXTREMUM;
     const int places = names_token ? program->token_count : made.code == REFERENCE ? program->reference_count : 0xff;
     if (made.place >= places || !made.code) stop(work, BAD_PROGRAM);

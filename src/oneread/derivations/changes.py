@@ -294,11 +294,11 @@ class Save(WritingChange):
         program = self._catalog.core_programs[self._entity_type.cls]
         if program is None or self._catalog.left_out(self.key):
             return None
-        document = self._entity_type.layout.encode_given(self._entity)
-        if document is None:
+        document, holds = self._entity_type.layout.encode_given(self._entity), program.holding(self._entity)
+        if document is None or holds is None:
             return None
         sources = tuple([keys[0] if keys else None for keys in self._refs.values()])
-        return SaveQuestion(program, self.key, document, sources, expected)
+        return SaveQuestion(program.table, self.key, document, sources, expected, holds)
 
     def follower_programs(self) -> tuple[bytes, ...]:
         return self._catalog.core_programs.of_followers(self._entity_type.cls)

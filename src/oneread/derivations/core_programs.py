@@ -22,7 +22,16 @@ from oneread.derivations.copies import Reference
 from oneread.derivations.emitted_record import SUMS, form_of, view_of
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.entity_type import EntityType
-from oneread.derivations.operations import Element, FindPlace, KeyBytes, Operation, TakeSpread, TakeValue
+from oneread.derivations.operations import (
+    CompiledCondition,
+    Element,
+    FindPlace,
+    KeyBytes,
+    Operation,
+    SkipUnless,
+    TakeSpread,
+    TakeValue,
+)
 from oneread.derivations.rollups import Rollup, ShownAggregate
 from oneread.derivations.row_operations import (
     AddToGroup,
@@ -46,7 +55,7 @@ from oneread.store.limits import VALUES_BYTES
 DocumentPath: TypeAlias = tuple[int, ...]
 """Where a document has a value: the place of a field, and of elements of arrays within."""
 
-_ELEMENT, _REFERENCE, _PLACE, _ROW, _AMOUNTS, _SUM, _EXTREME, _EXTREMUM, _END, _SPREAD = range(1, 11)
+_ELEMENT, _REFERENCE, _PLACE, _ROW, _AMOUNTS, _SUM, _EXTREME, _EXTREMUM, _END, _SPREAD, _SKIP = range(1, 12)
 _OWN_KEY, _VALUE, _COPY_REFERRING, _REF_REFERRING = range(1, 5)
 _SLOTS: Final = {"one": 1, "present": 2, "whole": 3, "exact": 3}
 _TYPES: Final[Mapping[type, int]] = {
@@ -96,8 +105,26 @@ class _UnknownToCoreError(Exception):
     """Something that follows from an entity is Python's alone."""
 
 
-class CorePrograms(dict[type, "bytes | None"]):
-    """The tables of entity classes, each made when it is first asked for; None where Python decides each save.
+class CoreProgram(NamedTuple):
+    """The program of an entity class, and the conditions of which it is given those that hold."""
+
+    table: bytes
+    conditions: tuple[Callable[[Any], bool], ...]
+
+    def holding(self, entity: Any) -> int | None:
+        """A bit for each condition that holds; None where one cannot be asked."""
+        found = 0
+        try:
+            for place, holds in enumerate(self.conditions):
+                if holds(entity):
+                    found |= 1 << place
+        except Exception:  # noqa: BLE001 - a value that does not fit, which Python refuses in its own order
+            return None
+        return found
+
+
+class CorePrograms(dict[type, "CoreProgram | None"]):
+    """The programs of entity classes, each made when it is first asked for; None where Python decides each save.
 
     `types` are those of all classes, `expiries` when the entities of a kind expire; further rows follow from rows with
     the `followed` prefixes: those of feeds and of change logs.
@@ -118,8 +145,8 @@ class CorePrograms(dict[type, "bytes | None"]):
         if found is None:
             kind, showing = self._types[cls].kind, self._showing(cls)
             following = [each for each, of in self._types.items() if each in showing or _copies(of, kind)]
-            tables = [self[each] for each in following]
-            found = self._followers[cls] = tuple([each for each in tables if each is not None])
+            programs = [self[each] for each in following]
+            found = self._followers[cls] = tuple([each.table for each in programs if each is not None])
         return found
 
     def _showing(self, cls: type) -> set[type]:
@@ -132,16 +159,16 @@ class CorePrograms(dict[type, "bytes | None"]):
             waiting += further
         return found
 
-    def __missing__(self, cls: type) -> bytes | None:
+    def __missing__(self, cls: type) -> CoreProgram | None:
         found = self[cls] = self._made(self._types[cls])
         return found
 
-    def _made(self, entity_type: EntityType) -> bytes | None:
+    def _made(self, entity_type: EntityType) -> CoreProgram | None:
         prefixes = {entity_type.kind.prefix, *map(view_of, entity_type.emitters.order())}
         if entity_type.hidden or entity_type.has_expiring_rows or not self._followed.isdisjoint(prefixes):
             return None
         try:
-            return _Table(entity_type, self._types, self._expiries).packed()
+            return _Table(entity_type, self._types, self._expiries).program()
         except _UnknownToCoreError:
             return None
 
@@ -191,11 +218,17 @@ class _Table:
         self._types = types
         self._expiries = expiries
         self._registers: dict[object, int] = {"found": _FOUND}
+        self._conditions: dict[str, CompiledCondition] = {}
         self._tokens = {token: at for at, token in enumerate(entity_type.emitters.order())}
         self._places = {each.name: at for at, each in enumerate(entity_type.references)}
 
+    def program(self) -> CoreProgram:
+        table = self.packed()
+        return CoreProgram(table, tuple([each.test for each in self._conditions.values()]))
+
     def packed(self) -> bytes:
         of = self._of
+        operations = [*self._operations()]
         shown = {token: at for at, each in enumerate(of.shown, start=1) for token in each.tokens}
         tokens = [(each, int(form_of(each) == SUMS), view_of(each), shown.get(each, 0)) for each in self._tokens]
         return _pack(
@@ -210,7 +243,7 @@ class _Table:
                 int(bool(of.holding)),
                 int(of.copied is not None),
                 [*self._selections()],
-                [*self._operations()],
+                operations,
                 int(of.numbered is not None),
                 [self._role(each.name) for each in self._layout.fields],
                 self._expiry(of),
@@ -224,7 +257,7 @@ class _Table:
     def _follows(self) -> int:
         """What the core may let an entity follow."""
         of = self._of
-        if of.layout.has_check:
+        if of.layout.has_check or self._conditions:
             return 0
         return _FOLLOWS_GROUPS | (_FOLLOWS_SOURCES if of.is_plain else 0)
 
@@ -361,6 +394,21 @@ class _Table:
         kind: type = self._layout.fields[place].type.present.bare
         return kind
 
+    def _condition(self, condition: CompiledCondition | None) -> int:
+        """The number of a condition, from 1; 0 for none. It is asked of the entity before that is filled."""
+        if condition is None:
+            return 0
+        for path in condition.expression.paths():
+            name = path.names[0]
+            (field,) = self._path(ValuePath(name))
+            if self._role(name) or self._layout.fields[field].kind not in ("plain", "ref"):
+                raise _UnknownToCoreError(condition)
+        self._conditions.setdefault(condition.signature, condition)
+        return 1 + list(self._conditions).index(condition.signature)
+
+    def skip_unless(self, operation: SkipUnless) -> _Operation:
+        return _Operation(_SKIP, second=self._condition(operation.condition))
+
     def take_spread(self, operation: TakeSpread) -> _Operation:
         return _Operation(_SPREAD, made=self._register("spread"), most=operation.ranges)
 
@@ -398,26 +446,30 @@ class _Table:
         return _VALUE, path, _BUCKETS[item.bucket] if isinstance(item, ShownValue) else 0
 
     def make_amounts(self, operation: MakeAmounts) -> _Operation:
-        return _Operation(
-            _AMOUNTS, made=self._register(operation.slots), rest=[self._slot(each) for each in operation.slots]
-        )
+        return _Operation(_AMOUNTS, made=self._amounts(operation), rest=[self._slot(each) for each in operation.slots])
+
+    def _amounts(self, operation: MakeAmounts) -> int:
+        """The register of amounts; equal conditions have one signature."""
+        slots = [(each.of, each.value, each.condition and each.condition.signature) for each in operation.slots]
+        return self._register(("amounts", *slots))
 
     def _slot(self, slot: Slot) -> tuple[int, DocumentPath, int]:
         kind = _SLOTS.get(slot.of)
-        if slot.condition is not None or kind is None:
+        if kind is None:
             raise _UnknownToCoreError(slot)
         # What is always 1 needs no value; the first field is there in any case.
-        return kind, (0,) if slot.value is None else self._path(slot.value), 0
+        return kind, (0,) if slot.value is None else self._path(slot.value), self._condition(slot.condition)
 
     def add_to_group(self, operation: AddToGroup) -> _Operation:
-        amounts = self._register(operation.amounts.slots)
+        amounts = self._amounts(operation.amounts)
         return _Operation(_SUM, used=_FOUND, second=amounts, place=self._tokens[operation.token])
 
     def _extreme(self, operation: MakeExtreme) -> int:
-        return self._register((operation.word, operation.value, operation.order))
+        condition = operation.condition and operation.condition.signature
+        return self._register((operation.word, operation.value, operation.order, condition))
 
     def make_extreme(self, operation: MakeExtreme) -> _Operation:
-        if operation.condition is not None or operation.word not in ("least", "greatest"):
+        if operation.word not in ("least", "greatest"):
             raise _UnknownToCoreError(operation)
         (element,) = operation.codec.elements
         flag = _DESCENDING if element.descending else 0
@@ -426,6 +478,7 @@ class _Table:
         return _Operation(
             _EXTREME,
             made=self._extreme(operation),
+            second=self._condition(operation.condition),
             kind=_number_of(element.type),
             flag=flag,
             path=self._path(operation.value),
@@ -449,6 +502,7 @@ _WRITERS: Final[dict[type, Callable[[_Table, Any], _Operation]]] = {
     MakeExtreme: _Table.make_extreme,
     PutExtreme: _Table.put_extreme,
     PutRow: _Table.put_row,
+    SkipUnless: _Table.skip_unless,
     TakeSpread: _Table.take_spread,
     TakeValue: _Table.take_value,
 }

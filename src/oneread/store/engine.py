@@ -102,6 +102,8 @@ class SaveQuestion(NamedTuple):
     """The keys of the root rows that its references name."""
     expected: int | None
     """The own version that the row must have; 0 for an absent one, None for any."""
+    holds: int
+    """A bit for each condition of the program that holds for the entity."""
 
 
 class SaveQuestions(NamedTuple):

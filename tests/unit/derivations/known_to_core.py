@@ -21,6 +21,7 @@ from oneread import (
     count,
     descending,
     expires,
+    field,
     greatest,
     least,
     mean,
@@ -169,6 +170,21 @@ class ByGuide(Index[Visit]):
     id: UUID = by(Visit.id)
 
 
+class Titled(Index[Stall]):
+    where = (field(Stall.number) > 3) | (field(Stall.title) == "a")
+
+    title: str = by(Stall.title, hashed=True)
+    keeper: Ref[Person] | None = shown(Stall.keeper)
+
+
+class Numbers(Aggregate[Stall]):
+    place: Ref[Place] | None = by(Stall.place, none="last")
+    stalls: int = count()
+    titled: int = count(where=field(Stall.title) != "")
+    high: int = total(Stall.number, where=field(Stall.number) > 2)
+    least_titled: int | None = least(Stall.number, where=field(Stall.title) != "")
+
+
 class ByMonth(Index[Visit]):
     month: datetime = bucket(Visit.at, "month")
     week: datetime = bucket(Visit.left, "week")
@@ -203,7 +219,21 @@ class Years(Aggregate[Visit]):
 
 
 MODELS = [Place, Person, Pass, Stall, Visit]
-VIEWS = [StallsOfKeeper, PeopleOfPlace, Busy, VisitsOfPlace, ByName, ByNote, ByGuide, ByMonth, Days, All, Years]
+VIEWS = [
+    StallsOfKeeper,
+    PeopleOfPlace,
+    Busy,
+    VisitsOfPlace,
+    ByName,
+    ByNote,
+    ByGuide,
+    Titled,
+    Numbers,
+    ByMonth,
+    Days,
+    All,
+    Years,
+]
 KNOWN = Schema(*MODELS, *VIEWS, inline=6)
 
 

@@ -44,7 +44,7 @@ def test_random_values_of_known_models(seed, monkeypatch, tmp_path):
         assert not db.verify().faults
     assert set(twin.decided) == {each.__name__ for each in MODELS}
     assert twin.decided.total() > STEPS // 4
-    assert twin.followed > 10
+    assert twin.followed > 5
     assert twin.holders > 10
     assert twin.together
 
@@ -76,7 +76,7 @@ def test_a_class_of_more_fields_is_left_to_python(count, is_known, tmp_path):
     fields = {f"f{place}": int for place in range(count)}
     large = type(Model)("Large", (Model,), {"__annotations__": {"key": Key[int], **fields}})
     with connect(f"lmdb://{tmp_path}/store?durability=none", Schema(large), workers=0) as db:
-        program = transaction._program_of(db.operations.catalog.core_programs[large])
+        program = transaction._program_of(db.operations.catalog.core_programs[large].table)
         assert (program is not None) == is_known
         saved = db.save(large(key=1, **dict.fromkeys(fields, 7)))
         assert db.get(large, 1) == saved
@@ -89,13 +89,13 @@ def test_every_table_of_random_schemas_is_a_program():
         with connect("memory://", schema) as db:
             catalog = db.operations.catalog
             tables += [catalog.core_programs[cls] for cls in catalog.stored_types]
-    assert all(binding.Program(each) for each in tables if each is not None)
+    assert all(binding.Program(each.table) for each in tables if each is not None)
     assert len(tables) > len([each for each in tables if each is not None]) > SEEDS // 2
 
 
 def test_how_much_of_the_example_sites_is_known():
     known = [program is not None for program in programs_of_examples()]
-    assert (sum(known), len(known)) == (23, 38)
+    assert (sum(known), len(known)) == (25, 38)
 
 
 def programs_of_examples():
