@@ -15,7 +15,7 @@ PYTHON ?= $(shell for candidate in python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock" $(UPGRADE)
 # Processes that run tests: one more than two cores, since a quarter of the time is spent waiting for servers.
 JOBS ?= 3
@@ -125,8 +125,18 @@ format: setup ## rewrite the tree as `make lint` wants it
 
 .PHONY: lock
 lock: $(BIN)/uv ## pin what pyproject.toml asks for, with hashes, in requirements/; UPGRADE=--upgrade takes newer versions
-	$(COMPILE) --all-extras --group dev --output-file requirements/develop.txt
-	$(COMPILE) --group build --constraint requirements/develop.txt --output-file requirements/run.txt
+	$(COMPILE) pyproject.toml --all-extras --no-emit-package oneread-native --group dev --output-file requirements/develop.txt
+	$(COMPILE) pyproject.toml --group build --constraint requirements/develop.txt --output-file requirements/run.txt
+	$(COMPILE) --group wheels --output-file requirements/wheels.txt
+
+# Compilers for all platforms, which nothing else needs: 400 MB.
+$(VENV)/zig: $(VENV)/.everything requirements/wheels.txt
+	@rm -rf $@
+	@$(PIP) install --require-hashes --no-deps --requirement requirements/wheels.txt --target $@
+
+.PHONY: wheels
+wheels: setup $(VENV)/zig ## what is published, in dist/: wheels and source distributions, compiled for all platforms on this machine
+	@$(BIN)/python -m tools.wheels dist $(VENV)/zig/ziglang/zig
 
 .PHONY: sim
 sim: setup $(if $(SCHEMAS)$(filter row,$(SPAN)),,redis memcached hbase bigtable) ## SEEDS seeds of crashes and interleavings, ten times the examples of each property, interrupts at each bytecode, POWER_FAILURES below each run; SPAN=row: with counts of what was met, most of them of stores that change one row at a time; SCHEMAS=20000: random schemas and histories over them, from seed FIRST on

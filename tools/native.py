@@ -4,25 +4,18 @@ Where there is none it says so, and stores of LMDB run on py-lmdb. The stamp is 
 built. See docs/design/native.md.
 """
 
-import os
-import shlex
-import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
+from runpy import run_path
 
 FOLDER = Path(__file__).parent.parent / "native"
 
 
 def lacking() -> str | None:
     """What a build lacks here; None where it lacks nothing."""
-    compiler = shlex.split(os.environ.get("CC", "cc"))[0]
-    if shutil.which(compiler) is None:
-        return f"no C compiler ({compiler}) is found; as root: apt-get install gcc libc6-dev"
-    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
-        return "the headers of this Python are not installed; as root: apt-get install python3-dev"
-    return None
+    what: str | None = run_path(str(FOLDER / "hatch_build.py"))["lacking"]()
+    return what
 
 
 def install(stamp: Path) -> None:

@@ -16,9 +16,10 @@ from packaging.utils import canonicalize_name
 
 from tests.tidy import tree
 
-RUN, DEVELOP = "requirements/run.txt", "requirements/develop.txt"
+RUN, DEVELOP, WHEELS = "requirements/run.txt", "requirements/develop.txt", "requirements/wheels.txt"
 PYTHONS = ["3.11.0", "3.11.7", "3.12.1", "3.13.0", "3.14.0"]
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
+NATIVE = "oneread-native"  # of this tree
 LOCK = "`make lock` writes it"
 
 
@@ -108,15 +109,24 @@ def running():
 
 def developing():
     extras = settings()["project"]["optional-dependencies"].values()
-    return [*running(), *(Requirement(each) for extra in extras for each in extra), *group("dev")]
+    asked = [Requirement(each) for extra in extras for each in extra]
+    return [*running(), *(each for each in asked if each.name != NATIVE), *group("dev")]
 
 
-@pytest.mark.parametrize(("path", "wanted"), [(RUN, running), (DEVELOP, developing)], ids=["run", "develop"])
+def compiling():
+    return [*group("wheels")]
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [(RUN, running), (DEVELOP, developing), (WHEELS, compiling)],
+    ids=["run", "develop", "wheels"],
+)
 def test_the_file_pins_what_is_asked_for_and_nothing_else(path, wanted):
     assert not faults(pins_in(tree.text(tree.ROOT / path)), list(wanted())), LOCK
 
 
-@pytest.mark.parametrize("path", [RUN, DEVELOP])
+@pytest.mark.parametrize("path", [RUN, DEVELOP, WHEELS])
 def test_the_file_names_no_host_and_sets_no_option(path):
     text = tree.text(tree.ROOT / path)
     assert "//" not in text
@@ -132,7 +142,15 @@ def test_developing_keeps_the_versions_of_running():
 
 def test_every_group_is_pinned():
     everything = {each for name in settings()["dependency-groups"] for each in map(str, group(name))}
-    assert everything == set(map(str, group("dev")))
+    assert everything == {*map(str, group("dev")), *map(str, group("wheels"))}
+
+
+def test_the_compiled_binding_is_of_the_same_version():
+    of_native = tomllib.loads(tree.text(tree.ROOT / "native/pyproject.toml"))["project"]
+    project = settings()["project"]
+    assert of_native["version"] == project["version"]
+    assert project["optional-dependencies"]["native"] == [f"{of_native['name']}=={project['version']}"]
+    assert of_native["requires-python"] == project["requires-python"]
 
 
 def test_the_build_backend_is_pinned_too():

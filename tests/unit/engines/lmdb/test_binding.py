@@ -110,7 +110,7 @@ def test_a_build_says_what_it_lacks(monkeypatch, capsys, tmp_path):
     native.install(tmp_path / "stamp")
     assert "run on py-lmdb: no C compiler (no-such-compiler) is found" in capsys.readouterr().out
     monkeypatch.setenv("CC", sys.executable)
-    monkeypatch.setattr(native.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": str(tmp_path)})
     native.install(tmp_path / "stamp")
     assert "the headers of this Python are not installed" in capsys.readouterr().out
     assert not (tmp_path / "stamp").exists()
