@@ -25,6 +25,7 @@ POWER_FAILURES ?= 300
 SERVER_KILLS ?= 100
 WRITER_KILLS ?= 200
 ENGINE ?= bigtable
+HOSTILE_SEQUENCES ?= 5000
 
 $(BIN)/pip:
 	@test -n "$(PYTHON)" && $(PYTHON) $(NEW_ENOUGH) || { \
@@ -149,7 +150,8 @@ else
 endif
 
 .PHONY: soak
-soak: setup $(if $(filter hbase,$(ENGINE)),hbase,bigtable) ## SERVER_KILLS faults of servers and WRITER_KILLS killed programs on ENGINE=bigtable or hbase; SEED= for the order of faults
+soak: setup $(if $(filter hbase,$(ENGINE)),hbase,bigtable) ## HOSTILE_SEQUENCES of calls of the compiled binding, then SERVER_KILLS faults of servers and WRITER_KILLS killed programs on ENGINE=bigtable or hbase; SEED= for the order of faults
+	ONEREAD_HOSTILE_SEQUENCES=$(HOSTILE_SEQUENCES) $(BIN)/pytest -rsfE tests/unit/engines/lmdb/test_sanitized.py
 	$(BIN)/python -m tests.soak --engine $(ENGINE) --server-kills $(SERVER_KILLS) --writer-kills $(WRITER_KILLS) $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench

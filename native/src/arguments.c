@@ -1,6 +1,8 @@
 /* The arguments of calls. */
 #include "binding.h"
 
+#include <limits.h>
+
 static int wrong(const char *text, PyObject *name) {
     PyErr_Format(PyExc_TypeError, text, name);
     return 0;
@@ -34,6 +36,17 @@ int take(const Call *call, PyObject *const *arguments, Py_ssize_t places, PyObje
             PyErr_Format(PyExc_TypeError, "the argument '%s' is missing", call->names[i]);
             return 0;
         }
+    return 1;
+}
+
+int int_of(PyObject *object, int *number) {
+    long found = PyLong_AsLong(object);
+    if (found == -1 && PyErr_Occurred()) return 0;
+    if (found < INT_MIN || found > INT_MAX) {
+        PyErr_Format(PyExc_OverflowError, "%R is too large for the number of a file", object);
+        return 0;
+    }
+    *number = (int)found;
     return 1;
 }
 

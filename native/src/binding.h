@@ -101,6 +101,9 @@ int take(const Call *call, PyObject *const *arguments, Py_ssize_t places, PyObje
 /* The bytes of an object, which are its own: valid while the caller holds it. Returns 1, or 0 with TypeError set. */
 int bytes_of(PyObject *object, MDB_val *value);
 
+/* The number of an open file. Returns 1, or 0 with an exception set. May run Python. */
+int int_of(PyObject *object, int *number);
+
 /* ---- environment.c ---- */
 
 /* Makes the types Environment and Database, and has a fork's child know its own number. Returns 0, or -1 with an

@@ -11,6 +11,8 @@
 
 PyTypeObject *environment_type, *database_type;
 
+enum { MOST = 1 << 16 }; /* databases, and readers */
+
 /* The file of an environment that a fork copied, mapped for as long as the process lives. */
 typedef struct Inherited {
     struct Inherited *next;
@@ -79,6 +81,17 @@ static int parse(PyObject *arguments, PyObject *names, Options *options) {
                                        &options->path, &options->map_size, &options->subdir, &options->readonly,
                                        &options->metasync, &options->sync, &options->mode, &options->max_readers,
                                        &options->max_dbs, &options->max_spare_txns, &options->lock);
+}
+
+/* Whether LMDB may be asked for so much: it takes negative numbers for large ones, and memory for each database. Returns
+ * 0, or -1 with an exception set. */
+static int check_sizes(const Options *options) {
+    const char *wrong = NULL;
+    if (options->map_size < 0) wrong = "map_size";
+    if (options->max_readers < 1 || options->max_readers > MOST) wrong = "max_readers";
+    if (options->max_dbs < 0 || options->max_dbs > MOST) wrong = "max_dbs";
+    if (wrong) fail(wrong, EINVAL);
+    return wrong ? -1 : 0;
 }
 
 /* The keys of both files; those of files that do not exist are zeros. Returns 0, or -1 with an exception set. */
@@ -165,8 +178,8 @@ static PyObject *environment_new(PyTypeObject *type, PyObject *arguments, PyObje
     Environment *self = (Environment *)PyType_GenericAlloc(type, 0);
     if (!self) goto done;
     self->pid = process;
-    if (find_files(self, path, options.subdir) || refuse_second(self, path) || open_files(self, &options) ||
-        find_files(self, path, options.subdir)) {
+    if (check_sizes(&options) || find_files(self, path, options.subdir) || refuse_second(self, path) ||
+        open_files(self, &options) || find_files(self, path, options.subdir)) {
         mdb_env_close(self->env);
         self->env = NULL;
         Py_DECREF((PyObject *)self);
@@ -261,11 +274,9 @@ static PyObject *environment_begin(PyObject *object, PyObject *const *arguments,
     Environment *self = (Environment *)object;
     PyObject *found[2] = {NULL, Py_False};
     MDB_dbi dbi;
-    if (!take(&call, arguments, places, names, found) || !environment_is_usable(self) ||
-        !handle_of(self, found[0], self->main, &dbi))
-        return NULL;
-    int write = PyObject_IsTrue(found[1]);
-    if (write < 0) return NULL;
+    if (!take(&call, arguments, places, names, found)) return NULL;
+    int write = PyObject_IsTrue(found[1]); /* first: it may close the environment */
+    if (write < 0 || !environment_is_usable(self) || !handle_of(self, found[0], self->main, &dbi)) return NULL;
     if (write && self->readonly) return fail("the environment is open for reading", EACCES);
     if (write && !may_write(self)) return NULL;
     return transaction_begin(self, dbi, write);
@@ -299,6 +310,11 @@ static int open_handle(Environment *self, PyObject *in, const char *name, unsign
     return code ? -1 : 0;
 }
 
+/* LMDB takes a name up to its first zero. Returns 1, or 0 with an exception set. */
+static int is_name(const MDB_val *name) {
+    return !memchr(name->mv_data, 0, name->mv_size) || fail("the name of a database has no zero bytes", EINVAL) != NULL;
+}
+
 static PyObject *environment_open_db(PyObject *object, PyObject *const *arguments, Py_ssize_t places,
                                      PyObject *names) {
     static const char *const known[] = {"key", "txn", "create"};
@@ -307,10 +323,11 @@ static PyObject *environment_open_db(PyObject *object, PyObject *const *argument
     PyObject *found[3] = {NULL, Py_None, Py_True};
     MDB_val name;
     MDB_dbi dbi;
-    if (!take(&call, arguments, places, names, found) || !environment_is_usable(self) || !bytes_of(found[0], &name))
+    if (!take(&call, arguments, places, names, found)) return NULL;
+    int create = PyObject_IsTrue(found[2]); /* first, as in `begin` */
+    if (create < 0 || !environment_is_usable(self) || !bytes_of(found[0], &name) || !is_name(&name) ||
+        open_handle(self, found[1], name.mv_data, create ? MDB_CREATE : 0, &dbi))
         return NULL;
-    int create = PyObject_IsTrue(found[2]);
-    if (create < 0 || open_handle(self, found[1], name.mv_data, create ? MDB_CREATE : 0, &dbi)) return NULL;
     Database *made = (Database *)PyType_GenericAlloc(database_type, 0);
     if (!made) return NULL;
     made->environment = (Environment *)Py_NewRef(object);
@@ -324,9 +341,11 @@ static PyObject *environment_copyfd(PyObject *object, PyObject *const *arguments
     static const Call call = {known, 2, 1, 1};
     Environment *self = (Environment *)object;
     PyObject *found[2] = {NULL, Py_False};
-    if (!take(&call, arguments, places, names, found) || !environment_is_usable(self)) return NULL;
-    int file = (int)PyLong_AsLong(found[0]), compact = PyObject_IsTrue(found[1]), code;
-    if (PyErr_Occurred()) return NULL;
+    int file, compact, code;
+    if (!take(&call, arguments, places, names, found) || !int_of(found[0], &file) ||
+        (compact = PyObject_IsTrue(found[1])) < 0 || !environment_is_usable(self) ||
+        (!compact && !may_write(self))) /* it keeps writers away for a moment */
+        return NULL;
     self->busy++;
     Py_BEGIN_ALLOW_THREADS
     code = mdb_env_copyfd2(self->env, file, compact ? MDB_CP_COMPACT : 0);

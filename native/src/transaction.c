@@ -140,8 +140,10 @@ static PyObject *transaction_enter(PyObject *object, PyObject *Py_UNUSED(none)) 
 }
 
 static PyObject *transaction_exit(PyObject *object, PyObject *raised) {
+    PyObject *kind, *error, *traceback;
+    if (!PyArg_ParseTuple(raised, "OOO:__exit__", &kind, &error, &traceback)) return NULL;
     if (!((Transaction *)object)->txn) Py_RETURN_NONE;
-    return PyTuple_GetItem(raised, 0) == Py_None ? transaction_commit(object, NULL) : transaction_abort(object, NULL);
+    return kind == Py_None ? transaction_commit(object, NULL) : transaction_abort(object, NULL);
 }
 
 /* ---- calls ---- */

@@ -168,7 +168,7 @@ def imported(module):
 
 def test_every_package_that_the_tree_imports_is_asked_for_by_name():
     names = {name for path in tree.python_files() for name in imported(ast.parse(tree.text(path)))}
-    own = {"oneread", *(path.parts[0] for path in tree.python_files())}
+    own = {"oneread", "oneread_native", *(path.parts[0] for path in tree.python_files())}
     asked, provided = set(map(name_of, developing())), packages_distributions()
     missing = {
         name

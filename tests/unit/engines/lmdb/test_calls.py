@@ -382,6 +382,62 @@ def test_a_file_that_the_other_binding_has_open_is_refused(native, tmp_path):
 def test_a_thread_does_not_wait_for_itself(native, tmp_path):
     with opened(native, tmp_path / "store") as environment, environment.begin(write=True):
         assert code_of(native, "Error", lambda: environment.open_db(b"rows")) == errno.EBUSY
+        assert code_of(native, "Error", lambda: environment.copyfd(1)) == errno.EBUSY
+
+
+class Closing:
+    """Closes an environment when it is asked for its truth or its number."""
+
+    def __init__(self, environment):
+        self._environment = environment
+
+    def __bool__(self):
+        self._environment.close()
+        return True
+
+    def __index__(self):
+        self._environment.close()
+        return 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda environment: environment.begin(write=Closing(environment)),
+        lambda environment: environment.open_db(b"rows", create=Closing(environment)),
+        lambda environment: environment.copyfd(Closing(environment)),
+        lambda environment: environment.copyfd(1, compact=Closing(environment)),
+    ],
+    ids=["begin", "open_db", "copyfd", "compact"],
+)
+def test_an_argument_that_closes_the_environment_is_asked_first(native, tmp_path, call):
+    with pytest.raises(native.Error, match="it was closed"):
+        call(opened(native, tmp_path / "store"))
+
+
+@pytest.mark.parametrize(
+    ("option", "size"),
+    [
+        ("map_size", -1),
+        ("max_readers", 0),
+        ("max_readers", -1),
+        ("max_readers", 1 << 17),
+        ("max_dbs", -1),
+        ("max_dbs", 1 << 17),
+    ],
+)
+def test_sizes_that_lmdb_would_take_for_others_are_refused(native, tmp_path, option, size):
+    with pytest.raises(native.InvalidParameterError, match=f"{option}: Invalid argument"):
+        opened(native, tmp_path / "store", **{option: size})
+    assert not (tmp_path / "store/data.mdb").exists()
+
+
+def test_a_name_ends_where_it_ends(native, tmp_path):
+    """LMDB would take the part before the zero."""
+    with opened(native, tmp_path / "store") as environment:
+        environment.open_db(b"rows")
+        with pytest.raises(native.InvalidParameterError, match="no zero bytes"):
+            environment.open_db(b"rows\0more")
 
 
 @pytest.mark.parametrize(
@@ -398,13 +454,19 @@ def test_a_thread_does_not_wait_for_itself(native, tmp_path):
         (lambda environment: environment.open_db(b"a", environment), "txn is a transaction"),
         (lambda environment: environment.begin(write=True).cursor().putmulti(1), "not iterable"),
         (lambda environment: environment.copyfd("text"), "integer"),
+        (lambda environment: environment.copyfd(1 << 31), "2147483648 is too large"),
+        (lambda environment: environment.commit(1 << 32, (), 0, None, ()), "4294967296 is too large"),
+        (lambda environment: environment.begin().__exit__(), "3 arguments"),
         (lambda environment: type(environment)(), "path"),
         (lambda environment: type(environment.begin())(), "cannot create"),
         (lambda environment: type(environment)(f"/{'long' * 2000}"), os.strerror(errno.ENAMETOOLONG)),
     ],
 )
 def test_wrong_arguments_are_named(native, tmp_path, call, said):
-    with opened(native, tmp_path / "store") as environment, pytest.raises((TypeError, native.Error), match=said):
+    with (
+        opened(native, tmp_path / "store") as environment,
+        pytest.raises((TypeError, OverflowError, native.Error), match=said),
+    ):
         call(environment)
 
 

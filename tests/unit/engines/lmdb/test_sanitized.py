@@ -1,6 +1,7 @@
 """The binding's own tests, with it compiled so that a wrong access to memory ends the process."""
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from tools.native import FOLDER, lacking
 
 FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+SEQUENCES = int(os.environ.get("ONEREAD_HOSTILE_SEQUENCES", "150"))
+"""Of 200 calls each; `make soak` sets it higher."""
 ROOT = Path(__file__).resolve().parents[4]
 TESTS = [Path(__file__).with_name(name) for name in ("test_calls.py", "test_commit.py", "test_decide.py")]
 PAST_THE_END = """
@@ -48,15 +51,34 @@ def environment(sanitizer, folder):
     return others | options | {"PYTHONPATH": path}
 
 
-def test_no_call_reads_or_writes_memory_that_is_not_its_own(sanitizer, tmp_path):
-    subprocess.run([sys.executable, str(FOLDER / "hatch_build.py"), str(tmp_path), *FLAGS], check=True)
-    env = environment(sanitizer, tmp_path)
+@pytest.fixture(scope="module")
+def sanitized(sanitizer, tmp_path_factory):
+    """The environment variables of a process that has the sanitized binding."""
+    folder = tmp_path_factory.mktemp("sanitized")
+    subprocess.run([sys.executable, str(FOLDER / "hatch_build.py"), str(folder), *FLAGS], check=True)
+    env = environment(sanitizer, folder)
     which = [sys.executable, "-c", "import oneread_native; print(oneread_native.__file__)"]
-    assert subprocess.run(which, env=env, check=True, capture_output=True, text=True).stdout.startswith(str(tmp_path))
+    assert subprocess.run(which, env=env, check=True, capture_output=True, text=True).stdout.startswith(str(folder))
+    return env
+
+
+def test_no_call_reads_or_writes_memory_that_is_not_its_own(sanitized):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, TESTS)]
-    ran = subprocess.run(command, env=env, check=False, capture_output=True, text=True, cwd=FOLDER.parent)
+    ran = subprocess.run(command, env=sanitized, check=False, capture_output=True, text=True, cwd=FOLDER.parent)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "skipped" not in ran.stdout
+
+
+def test_no_sequence_of_calls_does(sanitized):
+    """A sequence that ends the process is the last one that it names: `hostile_calls.py SEQUENCE 1` repeats it."""
+    program = [sys.executable, "-X", "faulthandler", str(Path(__file__).with_name("hostile_calls.py"))]
+    first = 0 if "CI" in os.environ else random.randrange(1 << 32)
+    command = [*program, str(first), str(SEQUENCES)]
+    ran = subprocess.run(command, env=sanitized, check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-5000:]
+    assert ran.stderr.count("sequence ") == SEQUENCES
+    answered, raised = map(int, ran.stdout.split())
+    assert min(answered, raised) > 50 * SEQUENCES
 
 
 def test_the_sanitizer_finds_a_read_past_the_end(sanitizer, tmp_path):
