@@ -43,7 +43,7 @@ TARGETS: Final = {
 }
 
 _NEWEST_GLIBC: Final = (2, 17)
-_TESTS: Final = ("tests/unit/engines/lmdb/test_calls.py", "tests/unit/engines/lmdb/test_commit.py")
+_TESTS: Final = [f"tests/unit/engines/lmdb/test_{name}.py" for name in ("calls", "commit", "decide")]
 
 
 def faults(library: bytes, target: Target) -> list[str]:

@@ -39,7 +39,7 @@ int take(const Call *call, PyObject *const *arguments, Py_ssize_t places, PyObje
     return 1;
 }
 
-int int_of(PyObject *object, int *number) {
+int descriptor_of(PyObject *object, int *number) {
     long found = PyLong_AsLong(object);
     if (found == -1 && PyErr_Occurred()) return 0;
     if (found < INT_MIN || found > INT_MAX) {

@@ -102,7 +102,7 @@ int take(const Call *call, PyObject *const *arguments, Py_ssize_t places, PyObje
 int bytes_of(PyObject *object, MDB_val *value);
 
 /* The number of an open file. Returns 1, or 0 with an exception set. May run Python. */
-int int_of(PyObject *object, int *number);
+int descriptor_of(PyObject *object, int *number);
 
 /* ---- environment.c ---- */
 

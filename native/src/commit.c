@@ -219,7 +219,7 @@ PyObject *environment_commit(PyObject *object, PyObject *const *arguments, Py_ss
     PyObject *found[5] = {NULL, NULL, NULL, NULL, NULL}, *answer = NULL;
     int code = 0, outcome;
     if (!take(&call, arguments, places, names, found)) return NULL;
-    if (!int_of(found[0], &decided.turn)) return NULL;
+    if (!descriptor_of(found[0], &decided.turn)) return NULL;
     decided.snapshot = PyLong_AsSize_t(found[2]);
     if (!PyErr_Occurred() && take_files(found[1], &decided.files) && take_entries(self, found[3], &decided.reads) &&
         take_entries(self, found[4], &decided.writes)) {

@@ -267,9 +267,9 @@ PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ss
     Asked call;
     enum Why why;
     memset(&call, 0, sizeof call);
-    if (!take(&parameters, arguments, places, names, found) || !transaction_is_usable(self)) return NULL;
-    call.txn = self->txn;
-    if (take_asked(&call, self, found)) {
+    if (!take(&parameters, arguments, places, names, found)) return NULL;
+    if (take_asked(&call, self, found) && transaction_is_usable(self)) { /* last: an argument may end it */
+        call.txn = self->txn;
         enter(self);
         Py_BEGIN_ALLOW_THREADS
         why = run(&call);

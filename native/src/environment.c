@@ -342,7 +342,7 @@ static PyObject *environment_copyfd(PyObject *object, PyObject *const *arguments
     Environment *self = (Environment *)object;
     PyObject *found[2] = {NULL, Py_False};
     int file, compact, code;
-    if (!take(&call, arguments, places, names, found) || !int_of(found[0], &file) ||
+    if (!take(&call, arguments, places, names, found) || !descriptor_of(found[0], &file) ||
         (compact = PyObject_IsTrue(found[1])) < 0 || !environment_is_usable(self) ||
         (!compact && !may_write(self))) /* it keeps writers away for a moment */
         return NULL;

@@ -31,7 +31,7 @@ CALLS = {
         "readers": 0, "stat": 0, "__enter__": 0, "__exit__": 3,
     },
     native.Transaction: {
-        "abort": 0, "commit": 0, "cursor": 1, "delete": 2, "get": 3, "id": 0, "put": 3, "stat": 1, "__enter__": 0,
+        "abort": 0, "commit": 0, "cursor": 1, "decide": 5, "delete": 2, "get": 3, "id": 0, "put": 3, "stat": 1, "__enter__": 0,
         "__exit__": 3,
     },
     native.Cursor: {
@@ -121,6 +121,8 @@ class Calls:
             return lambda: self.made.pop(self._random.randrange(len(self.made)))
         if dice < 0.085:
             return self._fork
+        if dice < 0.09:
+            return lambda: native.Program(self._anything())
         if dice < 0.10:
             return self._beside
         if type(target) not in CALLS:
@@ -156,6 +158,13 @@ class Calls:
             "__exit__": lambda: self._random.choice([(None,) * 3, (TypeError, TypeError(), None), ()]),
             "copyfd": lambda: (self._nothing,),
             "commit": lambda: (self._turn, self._files(), self._last(target), self._rows(), self._rows()),
+            "decide": lambda: (
+                tuple(self._one(native.Database) for _ in range(3)),
+                self._random.choice([(), ((None,) * 5,)]),
+                self._random.choice([1, Hostile(self)]),
+                (),
+                self._random.choice([1, Hostile(self)]),
+            ),
             "are_files": lambda: (self._files(),),
             "putmulti": lambda: ([(self._bytes(), self._bytes()) for _ in range(3)],),
         }.get(name, lambda: tuple(self._bytes() for _ in range(count)))

@@ -407,8 +407,9 @@ class Closing:
         lambda environment: environment.open_db(b"rows", create=Closing(environment)),
         lambda environment: environment.copyfd(Closing(environment)),
         lambda environment: environment.copyfd(1, compact=Closing(environment)),
+        lambda environment: environment.begin().decide((None,) * 3, (), 1, (), Closing(environment)),
     ],
-    ids=["begin", "open_db", "copyfd", "compact"],
+    ids=["begin", "open_db", "copyfd", "compact", "decide"],
 )
 def test_an_argument_that_closes_the_environment_is_asked_first(native, tmp_path, call):
     with pytest.raises(native.Error, match="it was closed"):
