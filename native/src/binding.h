@@ -137,8 +137,9 @@ PyObject *tree_facts(const MDB_stat *found);
  * the store: a tuple of (path as bytes, inode, device), looked at before and after. `reads` and `writes` are tuples of (database, ((key, value), ...)), where None stands for a row that is not there; without `reads`, any commit
  * since has changed them. What is written is written in the order given.
  *
- * Answers True when it was committed, False when nothing was written, for whatever reason, and None when it was
- * committed into a file that is not the store's any more. Raises the error of LMDB's commit, after which the outcome may be unknown, and TypeError. It waits for the turn, and for another thread in
+ * Answers True when it was committed, None when it was committed into a file that is not the store's any more, and a
+ * word when nothing was written: "turn" (another has it), "changed" (what was read), "refused" (by LMDB), "files" (are
+ * not the store's), "closed" (may not write now). Raises the error of LMDB's commit, after which the outcome may be unknown, and TypeError. It waits for the turn, and for another thread in
  * this call, no longer than a few milliseconds. `turn` is a file of its own: whoever else takes this lock in the process
  * has opened the file again. It may be closed once the environment is. */
 PyObject *environment_commit(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);

@@ -9,8 +9,12 @@
 
 enum { YIELDS = 4, TRIES = 40, MOMENTS = 20, FILES = 4 };
 
-/* What came of a commit. */
-enum { NOTHING_WRITTEN, COMMITTED, COMMITTED_ELSEWHERE, FAILED };
+/* What came of a commit: from NO_TURN on nothing was written. */
+enum { COMMITTED, COMMITTED_ELSEWHERE, FAILED, NO_TURN, CHANGED, REFUSED, OTHER_FILES, CLOSED };
+
+static const char *const reasons[] = {
+    [NO_TURN] = "turn", [CHANGED] = "changed", [REFUSED] = "refused", [OTHER_FILES] = "files", [CLOSED] = "closed",
+};
 
 /* A row that was read, or is to be put or deleted: without data it is not there. */
 typedef struct {
@@ -177,10 +181,18 @@ static int write_entries(MDB_txn *txn, const Entries *writes) {
  * where it failed. */
 static int commit_in_turn(MDB_env *env, const Decision *decided, int *code) {
     MDB_txn *txn;
-    if (!are_the_same(&decided->files) || mdb_txn_begin(env, NULL, 0, &txn)) return NOTHING_WRITTEN;
-    if (!follows_data_file(env, txn) || !is_unchanged(txn, decided) || write_entries(txn, &decided->writes)) {
+    int refused = 0;
+    if (!are_the_same(&decided->files)) return OTHER_FILES;
+    if (mdb_txn_begin(env, NULL, 0, &txn)) return REFUSED;
+    if (!follows_data_file(env, txn))
+        refused = OTHER_FILES;
+    else if (!is_unchanged(txn, decided))
+        refused = CHANGED;
+    else if (write_entries(txn, &decided->writes))
+        refused = REFUSED;
+    if (refused) {
         mdb_txn_abort(txn);
-        return NOTHING_WRITTEN;
+        return refused;
     }
     *code = mdb_txn_commit(txn);
     if (*code) return FAILED;
@@ -191,13 +203,13 @@ static int commit_in_turn(MDB_env *env, const Decision *decided, int *code) {
 
 /* Commits, with the interpreter's lock released meanwhile. Returns what `commit_in_turn` does. */
 static int commit(Environment *self, const Decision *decided, int *code) {
-    int outcome = NOTHING_WRITTEN;
+    int outcome = NO_TURN;
     /* The turn is one open file's: a second thread would get it, too. */
     for (int moments = 0; self->committing; moments++) {
-        if (moments == MOMENTS) return NOTHING_WRITTEN;
+        if (moments == MOMENTS) return NO_TURN;
         wait_a_moment();
     }
-    if (!environment_may_write(self)) return NOTHING_WRITTEN;
+    if (!environment_may_write(self)) return CLOSED;
     self->committing = 1;
     self->busy++;
     Py_BEGIN_ALLOW_THREADS
@@ -226,8 +238,10 @@ PyObject *environment_commit(PyObject *object, PyObject *const *arguments, Py_ss
         outcome = commit(self, &decided, &code);
         if (outcome == FAILED)
             fail("mdb_txn_commit", code);
+        else if (outcome >= NO_TURN)
+            answer = PyUnicode_FromString(reasons[outcome]);
         else
-            answer = outcome == COMMITTED_ELSEWHERE ? Py_NewRef(Py_None) : PyBool_FromLong(outcome == COMMITTED);
+            answer = Py_NewRef(outcome == COMMITTED ? Py_True : Py_None);
     }
     PyMem_Free(decided.reads.first);
     PyMem_Free(decided.writes.first);

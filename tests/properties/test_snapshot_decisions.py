@@ -92,14 +92,14 @@ class TooEarly:
         lmdb = self.callers._lmdb
         self.before.append(lmdb.begin())
         if len(self.before) < 2:
-            return None
+            return "too early"
         snapshot, attempt = self.before.pop(0), SnapshotAttempt(tables, self.callers._path)
         self.proof.clock.tick(-self.behind)
         try:
             attempt.begin(snapshot)
             attempt.decide(run)
         except Exception:  # noqa: BLE001 - of rows that are not there any more
-            return None
+            return "too early"
         finally:
             decided_at = self.proof.clock()
             self.proof.clock.tick(self.behind)

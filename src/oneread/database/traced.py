@@ -18,6 +18,7 @@ from oneread.store.rows import Table
 
 if TYPE_CHECKING:
     from oneread.store.cache import CacheUse
+    from oneread.store.engine import NativeBinding
 
 D = TypeVar("D", bound="Traceable")
 
@@ -30,12 +31,16 @@ class Traceable(Protocol):
     @property
     def cache_use(self) -> CacheUse | None: ...
 
+    @property
+    def native(self) -> NativeBinding: ...
+
 
 def trace_verbs(database: D, telemetry: Telemetry) -> D:
     """Measures every verb of one database, and its worker; returns the same database."""
     database.operations.meter = telemetry
     if database.cache_use is not None:
         telemetry.watch_cache(lambda: database.cache_use)
+    telemetry.watch_commits(lambda: database.native.commits)
     database._launches.keeper.meter = telemetry  # type: ignore[attr-defined]  # noqa: SLF001 - of either face
     catalog = database.operations.catalog
 

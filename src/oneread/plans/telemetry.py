@@ -8,7 +8,7 @@ clients. See docs/decisions/0015-telemetry.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from time import perf_counter
@@ -180,6 +180,20 @@ class Telemetry:
                 return [_METRICS.Observation(getattr(use(), name), self._common)]
 
             self._meter.create_observable_counter(f"oneread.cache.{name}", [look], unit="{request}", description=text)
+
+    def watch_commits(self, made: Callable[[], Mapping[str, int]]) -> None:
+        """Records, whenever metrics are collected, how the program's transactions were committed."""
+        if self._tracer is None:
+            return
+
+        def look(_options: object) -> list[Any]:
+            return [
+                _METRICS.Observation(count, self._common | {"oneread.commit.way": way}) for way, count in made().items()
+            ]
+
+        self._meter.create_observable_counter(
+            "oneread.commits", [look], unit="{commit}", description="Transactions that ended well, by how."
+        )
 
     @contextmanager
     def verb(self, name: str, collection: str | None) -> Generator[None]:

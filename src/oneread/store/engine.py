@@ -177,10 +177,15 @@ class CompiledSaves(Protocol):
 
 
 class NativeBinding(msgspec.Struct, frozen=True):
-    """Whether oneread-native makes the calls of a store, and why."""
+    """Whether oneread-native makes the calls of a store, and why.
+
+    `commits` counts the transactions of this process that ended well, by how they were committed, where the engine
+    counts them: docs/design/native.md has the words.
+    """
 
     runs: bool
     why: str
+    commits: dict[str, int] = msgspec.field(default_factory=dict[str, int])
 
     def __bool__(self) -> bool:
         return self.runs
@@ -387,6 +392,21 @@ class Statistics(msgspec.Struct, frozen=True):
 
     tables: dict[Table, TableSize]
     facts: dict[str, int] = {}
+
+
+@runtime_checkable
+class CountsCommits(Protocol):
+    """An engine that counts how its transactions were committed."""
+
+    def commits(self) -> dict[str, int]:
+        """The transactions of this process that ended well, by a word that says how; no request is made."""
+        ...
+
+
+def native_of(engine: Engine) -> NativeBinding:
+    """Whether oneread-native makes the calls of an engine, with its counts as they are now."""
+    found = engine.capabilities.native
+    return msgspec.structs.replace(found, commits=engine.commits()) if isinstance(engine, CountsCommits) else found
 
 
 @runtime_checkable

@@ -225,6 +225,17 @@ def test_what_reads_had_of_a_cache_is_recorded(face, told):
     db.close()
 
 
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_how_commits_were_made_is_recorded(face, told, tmp_path):
+    db = face(f"lmdb://{tmp_path}/store", Schema(Customer), workers=0, telemetry=True)
+    for number in range(3):
+        db.save(customer(number))
+    points = {point.attributes["oneread.commit.way"]: point.value for point in told.points()["oneread.commits"]}
+    assert points == db.native.commits
+    assert sum(points.values()) >= 3
+    db.close()
+
+
 def test_telemetry_is_true_or_false():
     with pytest.raises(UsageError, match="telemetry"):
         connect("memory://", SCHEMA, telemetry="yes")

@@ -93,7 +93,7 @@ from oneread.plans.progress import (
 from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
-from oneread.store.engine import LocalReads, Measured, NativeBinding
+from oneread.store.engine import LocalReads, Measured, NativeBinding, native_of
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
 from oneread.transactions.tasks import Draining, TaskStepResult
@@ -182,8 +182,11 @@ class Database(
 
     @property
     def native(self) -> NativeBinding:
-        """Whether oneread-native makes the calls of this store, and why: `print(db.native.why)`. No request is made."""
-        return self._driver.engine.capabilities.native
+        """Whether oneread-native makes the calls of this store, and why: `print(db.native.why, db.native.commits)`.
+
+        No request is made.
+        """
+        return native_of(self._driver.engine)
 
     def __repr__(self) -> str:
         catalog = self.operations.catalog

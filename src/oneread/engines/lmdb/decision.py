@@ -37,6 +37,9 @@ _PAUSE_SECONDS: Final = 0.001
 _LATE_SECONDS: Final = 1.0
 """How long after its snapshot a decision may be written behind commits of others: its clock is behind theirs."""
 
+OTHERS_WAIT: Final = "others wait"
+"""Why the writer's thread commits what comes while others write."""
+
 _CALLERS: Final = WriterJob(None, 0)
 """Stands for the job of a function in its caller's thread: nothing abandons it."""
 
@@ -51,6 +54,8 @@ class SnapshotAttempt(Attempt):
         super().__init__(_NOT_BEGUN, tables, path, _CALLERS)
         self.result: Any = None
         self.committed = False
+        self.way = "snapshot"
+        """How it was decided, for the counts; or why one call did not commit it."""
         self._number = 0
         self._late = 0.0
         self._read: dict[Table, dict[bytes, bytes | None]] = {}
@@ -86,13 +91,15 @@ class SnapshotAttempt(Attempt):
             for key, value in several.items()
         )
 
-    def commit(self, lmdb: Any, turn: int, files: OpenedFiles) -> bool | None:
-        """Commits it by one call: False where that wrote nothing, None where the files are not the store's any more."""
+    def commit(self, lmdb: Any, turn: int, files: OpenedFiles) -> bool | str | None:
+        """Commits it by one call: why where that wrote nothing, None where the files are not the store's any more."""
         writes = self._writes()
+        if not writes:
+            return "long run"
         reads = None
         if self._is_comparable():
             reads = tuple((self._tables[table], tuple(several.items())) for table, several in self._read.items())
-        committed: bool | None = bool(writes) and lmdb.commit(turn, files, self._number, reads, writes)
+        committed: bool | str | None = lmdb.commit(turn, files, self._number, reads, writes)
         return committed
 
     def _is_comparable(self) -> bool:
@@ -101,6 +108,7 @@ class SnapshotAttempt(Attempt):
 
     def write_decided(self, decided: DecidedSaves) -> None:
         super().write_decided(decided)
+        self.way = "core"
         for table, rows in zip(CORE_TABLES, decided.reads, strict=True):
             if rows:
                 self._read.setdefault(table, {}).update(rows)
@@ -138,19 +146,19 @@ class CallerCommits:
         self._running: dict[int, weakref.ref[SnapshotAttempt]] = {}
         self._ends = False
 
-    def decide(self, run: Callable[[Attempt], Any], tables: Tables) -> SnapshotAttempt | None:
-        """Runs a function on a snapshot and commits it, if it can; None where there is no snapshot.
+    def decide(self, run: Callable[[Attempt], Any], tables: Tables) -> SnapshotAttempt | str:
+        """Runs a function on a snapshot and commits it, if it can; why where there is no snapshot.
 
         And where another thread decides: those that write at one time share commits of the writer's thread. Raises what
         the function raises.
         """
         if self._running and self._deciding():
-            return None
+            return OTHERS_WAIT
         decision = SnapshotAttempt(tables, self._path)
         self._running[id(decision)] = weakref.ref(decision)
         try:
             if self._ends or not self._decide(decision, run):
-                return None
+                return "no snapshot"
             self._commit(decision)
         finally:
             self._running.pop(id(decision), None)
@@ -197,6 +205,7 @@ class CallerCommits:
         try:
             self._prepare()
         except binding.Error:  # likewise
+            decision.way = "refused"
             return
         if decision.is_empty():
             self._check_files()
@@ -209,7 +218,10 @@ class CallerCommits:
         if committed is None:
             check_acknowledged(self._files)
             raise OutcomeUnknown(COMMITTED_ELSEWHERE)
-        decision.committed = committed
+        if committed is True:
+            decision.committed = True
+        else:
+            decision.way = str(committed)
 
     def _check_files(self) -> None:
         """Raises StoreReplaced when the files are not the opened ones.

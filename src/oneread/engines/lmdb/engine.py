@@ -20,6 +20,7 @@ from oneread.engines.lmdb import binding, options, transaction
 from oneread.engines.lmdb import environment as environments
 from oneread.engines.lmdb.backup import copy_store
 from oneread.engines.lmdb.binding import LmdbDatabase, LmdbTransaction
+from oneread.engines.lmdb.decision import OTHERS_WAIT, SnapshotAttempt
 from oneread.engines.lmdb.disk import DATA
 from oneread.engines.lmdb.environment import Environment, Settings
 from oneread.engines.lmdb.options import LmdbOptions
@@ -38,6 +39,9 @@ from oneread.store.uninterrupted import run_uninterrupted
 T = TypeVar("T")
 
 CAPABILITIES: Final = msgspec.structs.replace(embedded.CAPABILITIES, persistent=True, native=binding.NATIVE)
+
+_QUEUED: Final = "durable" if binding.COMMITS_DECISIONS else "py-lmdb"
+"""Why all transactions of a store are the writer's thread's."""
 
 PATIENCE: Final = 30.0
 """Seconds that a write outside a transaction waits for its turn, and opening and closing wait for others."""
@@ -137,14 +141,21 @@ class LmdbEngine:
         writer = environment.writer
         if writer is None:
             raise Unsupported(embedded.READ_ONLY, path=self._path)
-        decided = None
-        if environment.callers is not None and writer.is_idle():
-            decided = environment.callers.decide(run, tables)
-            if decided is not None and decided.committed:
-                decided_result: T = decided.result
-                return decided_result
-        result: T = writer.transaction(JobWork(run, tables, decided), timeout)
+        decided: SnapshotAttempt | str = _QUEUED
+        if environment.callers is not None:
+            decided = environment.callers.decide(run, tables) if writer.is_idle() else OTHERS_WAIT
+        attempt = None if isinstance(decided, str) else decided
+        result: T
+        if attempt is not None and attempt.committed:
+            result = attempt.result
+        else:
+            result = writer.transaction(JobWork(run, tables, attempt), timeout)
+        environment.commits[decided if isinstance(decided, str) else decided.way] += 1
         return result
+
+    def commits(self) -> dict[str, int]:
+        environment = self._environment
+        return {} if environment is None else dict(environment.commits)
 
     def snapshot(self, run: Callable[[RowReads], T]) -> T:
         environment, tables = self._opened()

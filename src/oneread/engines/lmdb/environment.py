@@ -15,6 +15,7 @@ import os
 import threading
 import time
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
@@ -83,6 +84,8 @@ class Environment:
         self.path = path
         self.settings = settings
         self.users: list[weakref.ref[Any]] = []
+        self.commits: defaultdict[str, int] = defaultdict(int)
+        """Transactions that ended well, by how they were committed; a lost count of two threads does no harm."""
         self.lmdb: LmdbEnvironment
         self.files: StoreFiles
         self.cursor_key: bytes

@@ -31,8 +31,8 @@ CALLS = {
         "readers": 0, "stat": 0, "__enter__": 0, "__exit__": 3,
     },
     native.Transaction: {
-        "abort": 0, "commit": 0, "cursor": 1, "decide": 5, "delete": 2, "get": 3, "id": 0, "put": 3, "stat": 1, "__enter__": 0,
-        "__exit__": 3,
+        "abort": 0, "commit": 0, "cursor": 1, "decide": 5, "delete": 2, "get": 3, "id": 0, "put": 3, "stat": 1,
+        "__enter__": 0, "__exit__": 3,
     },
     native.Cursor: {
         "delete": 0, "first": 0, "item": 0, "iternext": 0, "iterprev": 0, "key": 0, "last": 0, "next": 0, "prev": 0,
@@ -117,14 +117,9 @@ class Calls:
         dice = self._random.random()
         if dice < 0.04 or target is None:
             return self._open
-        if dice < 0.08:
-            return lambda: self.made.pop(self._random.randrange(len(self.made)))
-        if dice < 0.085:
-            return self._fork
-        if dice < 0.09:
-            return lambda: native.Program(self._anything())
-        if dice < 0.10:
-            return self._beside
+        for below, other in ((0.08, self._forget), (0.085, self._fork), (0.09, self._compile), (0.10, self._beside)):
+            if dice < below:
+                return other
         if type(target) not in CALLS:
             return lambda: next(target, None)
         name, count = self._random.choice([*CALLS[type(target)].items()])
@@ -239,6 +234,12 @@ class Calls:
             names = ["map_size", "max_dbs", "max_readers", "max_spare_txns", "readonly", "metasync", "subdir"]
             options[self._random.choice(names)] = self._random.choice([self._number(), Hostile(self), None, "text"])
         return native.open(self._random.choice([str(path), os.fsencode(path), path, Hostile(self)]), **options)
+
+    def _forget(self):
+        self.made.pop(self._random.randrange(len(self.made)))
+
+    def _compile(self):
+        return native.Program(self._anything())
 
     def _fork(self):
         while len([*Path("/proc/self/task").iterdir()]) > 1:  # one that is ending may hold a lock of the sanitizer

@@ -87,7 +87,7 @@ def test_what_was_decided_is_written_at_once(environment, rows, turn):
 
 
 def test_the_turn_is_given_back(environment, rows, turn, tmp_path):
-    assert environment.commit(turn, (), last(environment), None, ((rows, ((b"c", b"3"),)),))
+    assert environment.commit(turn, (), last(environment), None, ((rows, ((b"c", b"3"),)),)) is True
     with taken(tmp_path):
         pass
 
@@ -112,7 +112,9 @@ def test_what_was_read_must_still_be_so(environment, rows, turn, reads, holds):
     at = last(environment)
     put(environment, rows, other=b"", empty=b"")
     before = held(environment, rows)
-    assert environment.commit(turn, (), at, ((rows, reads),), ((rows, ((b"c", b"3"),)),)) is holds
+    assert environment.commit(turn, (), at, ((rows, reads),), ((rows, ((b"c", b"3"),)),)) == (
+        True if holds else "changed"
+    )
     assert held(environment, rows) == (before | {b"c": b"3"} if holds else before)
     assert last(environment) == at + 1 + holds
 
@@ -128,10 +130,10 @@ def test_nothing_is_written_where_a_file_is_not_the_stores(environment, rows, tu
     writes, before = ((rows, ((b"c", b"3"),)),), last(environment)
     (tmp_path / "writer.lock").rename(tmp_path / "moved")
     assert not environment.are_files(files)
-    assert environment.commit(turn, files, last(environment), None, writes) is False
+    assert environment.commit(turn, files, last(environment), None, writes) == "files"
     (tmp_path / "writer.lock").touch()
     assert not environment.are_files(files)
-    assert environment.commit(turn, files, last(environment), None, writes) is False
+    assert environment.commit(turn, files, last(environment), None, writes) == "files"
     assert last(environment) == before
     (tmp_path / "moved").rename(tmp_path / "writer.lock")
     assert environment.are_files(files)
@@ -161,22 +163,22 @@ def test_a_commit_into_a_file_that_was_replaced_meanwhile_says_so(environment, r
 def test_what_was_read_in_no_known_rows_is_lost_with_any_commit(environment, rows, turn):
     at = last(environment)
     put(environment, rows, other=b"")
-    assert environment.commit(turn, (), at, None, ((rows, ((b"c", b"3"),)),)) is False
+    assert environment.commit(turn, (), at, None, ((rows, ((b"c", b"3"),)),)) == "changed"
     assert environment.commit(turn, (), at + 1, None, ((rows, ((b"c", b"3"),)),)) is True
 
 
 def test_without_a_turn_nothing_is_written(environment, rows, turn, tmp_path):
     before, at = held(environment, rows), last(environment)
     with taken(tmp_path):
-        assert environment.commit(turn, (), at, None, ((rows, ((b"c", b"3"),)),)) is False
-    assert environment.commit(turn + 100, (), at, None, ((rows, ((b"c", b"3"),)),)) is False, "no file has the number"
+        assert environment.commit(turn, (), at, None, ((rows, ((b"c", b"3"),)),)) == "turn"
+    assert environment.commit(turn + 100, (), at, None, ((rows, ((b"c", b"3"),)),)) == "turn", "no file has the number"
     assert (held(environment, rows), last(environment)) == (before, at)
 
 
 def test_what_lmdb_refuses_is_not_written_in_part(environment, rows, turn):
     before, at = held(environment, rows), last(environment)
     for refused in ((b"", b""), (b"k" * 512, b""), (b"c", bytes(SIZE))):
-        assert environment.commit(turn, (), at, None, ((rows, ((b"x", b"1"), refused)),)) is False
+        assert environment.commit(turn, (), at, None, ((rows, ((b"x", b"1"), refused)),)) == "refused"
     assert (held(environment, rows), last(environment)) == (before, at)
     put(environment, rows, c=b"3")
 
@@ -189,13 +191,13 @@ def test_a_data_file_that_was_overwritten_is_not_written(environment, rows, turn
         file.write(older)
     overwritten = data.read_bytes()
     for at in (last(environment), last(environment) + 1):
-        assert environment.commit(turn, (), at, None, ((rows, ((b"d", b"4"),)),)) is False
+        assert environment.commit(turn, (), at, None, ((rows, ((b"d", b"4"),)),)) == "files"
     assert data.read_bytes() == overwritten
 
 
 def test_a_thread_does_not_wait_for_itself(environment, rows, turn):
     with environment.begin(write=True):
-        assert environment.commit(turn, (), last(environment), None, ((rows, ((b"c", b"3"),)),)) is False
+        assert environment.commit(turn, (), last(environment), None, ((rows, ((b"c", b"3"),)),)) == "closed"
 
 
 def test_one_thread_at_a_time_has_the_turn(environment, rows, turn, tmp_path):
@@ -213,12 +215,12 @@ def test_one_thread_at_a_time_has_the_turn(environment, rows, turn, tmp_path):
         until(lambda: is_held(other))
         second.start()
         second.join(10)
-        assert answers == [False]
+        assert answers == ["turn"]
         assert is_held(other)
     finally:
         writing.abort()
     first.join()
-    assert answers == [False, True]
+    assert answers == ["turn", True]
     os.close(other)
 
 
@@ -235,10 +237,10 @@ def is_held(file):
 def test_a_closed_environment_and_one_for_reading_write_nothing(environment, rows, turn, tmp_path):
     at = last(environment)
     environment.close()
-    assert environment.commit(turn, (), at, None, ((rows, ((b"c", b"3"),)),)) is False
+    assert environment.commit(turn, (), at, None, ((rows, ((b"c", b"3"),)),)) == "closed"
     with opened(tmp_path / "store", readonly=True) as readonly:
         database = readonly.open_db(b"rows", create=False)
-        assert readonly.commit(turn, (), at, None, ((database, ((b"c", b"3"),)),)) is False
+        assert readonly.commit(turn, (), at, None, ((database, ((b"c", b"3"),)),)) == "closed"
         assert held(readonly, database) == {b"a": b"1", b"b": b"2"}
 
 
@@ -246,7 +248,7 @@ def test_a_child_does_not_write_in_its_parents_environment(environment, rows, tu
     at = last(environment)
     pid = os.fork()
     if not pid:
-        os._exit(environment.commit(turn, (), at, None, ((rows, ((b"c", b"3"),)),)))
+        os._exit(environment.commit(turn, (), at, None, ((rows, ((b"c", b"3"),)),)) != "closed")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert environment.commit(turn, (), at, None, ((rows, ((b"c", b"3"),)),)) is True
 
@@ -276,7 +278,10 @@ def test_threads_that_count_lose_nothing(environment, rows, turn):
                 with environment.begin(rows) as reading:
                     at, seen = reading.id(), reading.get(b"n")
                 following = b"%d" % (int(seen or b"0") + 1)
-                if environment.commit(turn, (), at, ((rows, ((b"n", seen),)),), ((rows, ((b"n", following),)),)):
+                if (
+                    environment.commit(turn, (), at, ((rows, ((b"n", seen),)),), ((rows, ((b"n", following),)),))
+                    is True
+                ):
                     break
 
     threads = [threading.Thread(target=count) for _ in range(4)]
@@ -298,7 +303,7 @@ with oneread_native.open(sys.argv[1], map_size=1 << 24, max_dbs=4, max_spare_txn
             with environment.begin(rows) as reading:
                 at, seen = reading.id(), reading.get(b"n")
             following = b"%d" % (int(seen or b"0") + 1)
-            if environment.commit(turn, (), at, ((rows, ((b"n", seen),)),), ((rows, ((b"n", following),)),)):
+            if environment.commit(turn, (), at, ((rows, ((b"n", seen),)),), ((rows, ((b"n", following),)),)) is True:
                 break
         print(following.decode(), flush=True)
 """
@@ -345,7 +350,8 @@ def test_closing_waits_for_a_commit(environment, rows, turn, tmp_path):
         environment.close()
     for thread in threads:
         thread.join()
-    assert answers == [False, False]
+    assert set(answers) <= {"turn", "closed"}
+    assert len(answers) == 2
 
 
 @pytest.mark.parametrize(
@@ -416,4 +422,4 @@ def by_commit(environment, several, turn):
     for database, changes in several:
         deleted, puts = parted(changes)
         writes.append((database, (*((key, None) for key in deleted), *puts)))
-    assert environment.commit(turn, (), last(environment), None, tuple(writes))
+    assert environment.commit(turn, (), last(environment), None, tuple(writes)) is True

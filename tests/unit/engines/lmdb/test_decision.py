@@ -372,6 +372,59 @@ def test_a_child_keeps_no_copy_of_the_turn(engine):
     engine.transaction(Function(), 5)
 
 
+def counted(engine, work):
+    """How the transactions that end in `work` were committed."""
+    before = engine.commits()
+    work()
+    return {way: found - before.get(way, 0) for way, found in engine.commits().items() if found != before.get(way)}
+
+
+def test_commits_are_counted_by_what_made_them(engine):
+    assert counted(engine, lambda: engine.transaction(Function(), 5)) == {"snapshot": 1}
+    changed = Function(meanwhile=commit_of_another(engine, b"a"))
+    assert counted(engine, lambda: engine.transaction(changed, 5)) == {"changed": 1}
+    long = Function(lambda rows: rows.replace("views", {b"%04d" % n: row(bytes(100)) for n in range(2000)}))
+    assert counted(engine, lambda: engine.transaction(long, 5)) == {"long run": 1}
+
+    def raises(_rows):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        counted(engine, lambda: engine.transaction(raises, 5))
+    assert set(engine.commits()) == {"snapshot", "changed", "long run"}
+
+
+def test_commits_that_wait_for_others_are_counted(engine, elsewhere):
+    threading.Timer(0.05, elsewhere.give_back).start()
+    assert counted(engine, lambda: engine.transaction(Function(), 30)) == {"turn": 1}
+    within = Function(meanwhile=lambda: run_in_a_thread(lambda: engine.transaction(lambda _rows: None, 30)))
+    until(engine._environment.writer.is_idle)
+    assert counted(engine, lambda: engine.transaction(within, 30)) == {"others wait": 1, "snapshot": 1}
+
+
+def run_in_a_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_a_child_counts_its_own_commits(engine):
+    engine.transaction(Function(), 5)
+    pid = os.fork()
+    if not pid:
+        engine.transaction(Function(), 5)
+        os._exit(engine.commits() != {"snapshot": 1})
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_saves_that_the_core_decides_are_counted(tmp_path):
+    with connect(f"lmdb://{tmp_path}/lines?durability=none", Schema(Line, LinesOfKind), workers=0) as db:
+        before = db.native.commits.get("core", 0)
+        for number in range(3):
+            db.save(Line(number=number))
+        assert db.native.commits["core"] == before + 3
+
+
 class Line(Model[int]):
     number: Key[int]
     kind: str = "a"

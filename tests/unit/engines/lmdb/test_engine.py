@@ -30,6 +30,15 @@ def test_reading_an_empty_key_is_a_usage_error_and_leaves_no_snapshot(store):
     assert store._environment.lmdb.readers().count("-") == 1
 
 
+def test_commits_of_the_writers_thread_are_counted(tmp_path):
+    store = LmdbEngine(str(tmp_path / "store"))
+    before = sum(store.commits().values())
+    replace(store, {b"a": ROW})
+    assert store.commits() == {"durable" if binding.NATIVE else "py-lmdb": before + 1}
+    store.close()
+    assert store.commits() == {}
+
+
 def test_an_empty_key_inside_a_transaction_is_that_jobs_error(store):
     with pytest.raises(InvalidKey):
         store.transaction(lambda inside: inside.read("roots", [b""]), 5)
