@@ -104,7 +104,7 @@ def try_installed(wheels: Path) -> None:
         subprocess.run([sys.executable, "-m", "pip", "install", *options, "oneread-native"], check=True)
         path = os.pathsep.join([folder, str(ROOT / "src"), str(ROOT)])
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *_TESTS]
-        subprocess.run(command, check=True, cwd=ROOT, env=os.environ | {"PYTHONPATH": path})
+        subprocess.run(command, check=True, cwd=ROOT, env=os.environ | {"ONEREAD_NATIVE": "1", "PYTHONPATH": path})
 
 
 def main(to: Path, zig: Path) -> None:
