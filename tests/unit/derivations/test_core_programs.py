@@ -58,6 +58,7 @@ def test_a_sum_that_python_writes_with_an_exponent(monkeypatch, tmp_path):
         for visit, price in zip(visits, ("0.0000011", "-0.000001"), strict=True):
             db.save(msgspec.structs.replace(visit, price=Decimal(price)))
         assert (twin.decided["Visit"], twin.left["Visit"]) == (1, 1)  # their sum is 1E-7
+        assert db.native.commits["snapshot, an unusual group"] == 1
         db.save(msgspec.structs.replace(visits[1], price=Decimal("-0.0000009")))
         assert not db.verify().faults
 

@@ -106,6 +106,9 @@ class SnapshotAttempt(Attempt):
         """Whether it may be written where another commit came first that changed no row that it read."""
         return not self._scanned and time.monotonic() < self._late
 
+    def note_left(self, why: str) -> None:
+        self.way = f"snapshot, {why}"
+
     def write_decided(self, decided: DecidedSaves) -> None:
         super().write_decided(decided)
         self.way = "core"

@@ -276,7 +276,13 @@ class Attempt(embedded.RowWrites):
             found = transaction.decide(tables, questions, asked.now, holders, asked.most_holders)
         except binding.Error as failure:
             raise translate(failure, self._path) from failure
-        return None if type(found) is str else _decided(found)
+        if type(found) is str:
+            self.note_left(found)
+            return None
+        return _decided(found)
+
+    def note_left(self, why: str) -> None:
+        """Takes note of why the core has left a decision to Python."""
 
     def write_decided(self, decided: DecidedSaves) -> None:
         for table, rows in zip(CORE_TABLES, decided.writes, strict=True):
