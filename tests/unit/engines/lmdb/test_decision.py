@@ -413,7 +413,7 @@ def test_a_child_counts_its_own_commits(engine):
     pid = os.fork()
     if not pid:
         engine.transaction(Function(), 5)
-        os._exit(engine.commits() != {"snapshot": 1})
+        os._exit(sum(engine.commits().values()) != 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
