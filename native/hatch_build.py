@@ -29,6 +29,7 @@ _SOURCES = ("lmdb.h", "midl.h", "mdb.c", "midl.c")
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
 _OURS = ("-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror")
 _THEIRS = ("-w", "-UNDEBUG")  # as py-lmdb compiles them: what LMDB asserts is checked
+_PAGES = ("-include", str(HERE / "src" / "page_writes.h"))  # for LMDB's pages to be written by page_writes.c
 
 
 class BuildHook(BuildHookInterface[Any]):
@@ -84,7 +85,7 @@ def compile_module(to: Path, flags: tuple[str, ...] = ("-O2",), version: str = "
         given = [*compiler, *named, *flags, *shlex.split(os.environ.get("CFLAGS", ""))]
         include = [f"-I{patched}", f"-I{sysconfig.get_paths()['include']}"]
         objects: list[str] = []
-        jobs = [(patched / name, _THEIRS) for name in _SOURCES if name.endswith(".c")]
+        jobs = [(patched / "mdb.c", (*_THEIRS, *_PAGES)), (patched / "midl.c", _THEIRS)]
         jobs += [(path, _OURS) for path in sorted(HERE.glob("src/*.c"))]
         for path, own in jobs:
             objects.append(str(patched / f"{path.stem}.o"))

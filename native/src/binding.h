@@ -27,6 +27,18 @@ typedef struct {
     ino_t inode;
 } FileKey;
 
+/* How the pages of one environment's commits are written. */
+typedef struct {
+    int copies; /* whether they may be copied at all */
+    int file;
+    size_t page;            /* bytes */
+    char *map;              /* the file from its beginning, to write in; NULL before the first commit */
+    size_t mapped, size;    /* bytes of the mapping; of the file, when the commit began */
+    unsigned char *written; /* of each mapped page: whether this environment has written it */
+    int tried;              /* whether this commit has written a page */
+    size_t copied;          /* pages, of all commits */
+} PageWrites;
+
 struct Environment {
     PyObject_HEAD
     MDB_env *env;      /* NULL before it is open and after it is closed */
@@ -35,6 +47,7 @@ struct Environment {
     MDB_txn *spare;    /* a read transaction that was reset, for the next one to renew */
     FileKey data, lock;
     pid_t pid; /* of the process that opened it */
+    PageWrites pages; /* used by who commits; LMDB lets one at a time */
     MDB_dbi main;
     int busy; /* calls that run without the interpreter's lock */
     int closing;
@@ -129,6 +142,17 @@ void wait_a_moment(void);
 
 /* A dictionary of what LMDB says of a tree. Returns a new reference, or NULL with an exception set. */
 PyObject *tree_facts(const MDB_stat *found);
+
+/* ---- page_writes.c ---- */
+
+/* Lets the pages of an environment's commits be copied, where the file system allows that. */
+void page_writes_open(PageWrites *self, MDB_env *env);
+
+/* Gives the mapping up. Not in a child of a fork, which does not have it. */
+void page_writes_close(PageWrites *self);
+
+/* What mdb_txn_commit does, and answers. Without the interpreter's lock. */
+int page_writes_commit(PageWrites *self, MDB_txn *txn);
 
 /* ---- commit.c ---- */
 

@@ -179,7 +179,8 @@ static int write_entries(MDB_txn *txn, const Entries *writes) {
 
 /* Decides in the turn whether the commit may be, and makes it. Returns what came of it, with LMDB's number in `code`
  * where it failed. */
-static int commit_in_turn(MDB_env *env, const Decision *decided, int *code) {
+static int commit_in_turn(Environment *self, const Decision *decided, int *code) {
+    MDB_env *env = self->env;
     MDB_txn *txn;
     int refused = 0;
     if (!are_the_same(&decided->files)) return OTHER_FILES;
@@ -194,7 +195,7 @@ static int commit_in_turn(MDB_env *env, const Decision *decided, int *code) {
         mdb_txn_abort(txn);
         return refused;
     }
-    *code = mdb_txn_commit(txn);
+    *code = page_writes_commit(&self->pages, txn);
     if (*code) return FAILED;
     return are_the_same(&decided->files) ? COMMITTED : COMMITTED_ELSEWHERE;
 }
@@ -214,7 +215,7 @@ static int commit(Environment *self, const Decision *decided, int *code) {
     self->busy++;
     Py_BEGIN_ALLOW_THREADS
     if (take_turn(decided->turn)) {
-        outcome = commit_in_turn(self->env, decided, code);
+        outcome = commit_in_turn(self, decided, code);
         flock(decided->turn, LOCK_UN);
     }
     Py_END_ALLOW_THREADS

@@ -166,7 +166,10 @@ static int open_files(Environment *self, const Options *options) {
     code = mdb_env_open(self->env, path, flags_of(options), (mdb_mode_t)(options->mode & ~0111));
     if (!code) code = open_alone(self, NULL, 0, &self->main, &what);
     Py_END_ALLOW_THREADS
-    if (!code) return 0;
+    if (!code) {
+        if (!options->sync && !options->readonly) page_writes_open(&self->pages, self->env);
+        return 0;
+    }
     fail(what, code);
     return -1;
 }
@@ -229,6 +232,7 @@ static void environment_shut(Environment *self) {
         while (self->open) end_held(self->open);
         if (self->spare) mdb_txn_abort(self->spare);
         Py_BEGIN_ALLOW_THREADS
+        page_writes_close(&self->pages);
         mdb_env_close(self->env);
         Py_END_ALLOW_THREADS
     }
@@ -355,6 +359,10 @@ static PyObject *environment_copyfd(PyObject *object, PyObject *const *arguments
     Py_RETURN_NONE;
 }
 
+static PyObject *environment_pages_copied(PyObject *object, PyObject *Py_UNUSED(none)) {
+    return PyLong_FromSize_t(((Environment *)object)->pages.copied);
+}
+
 static PyObject *environment_info(PyObject *object, PyObject *Py_UNUSED(none)) {
     Environment *self = (Environment *)object;
     MDB_envinfo info;
@@ -423,6 +431,7 @@ static PyMethodDef environment_methods[] = {
     {"copyfd", FAST(environment_copyfd)},
     {"info", environment_info, METH_NOARGS, NULL},
     {"open_db", FAST(environment_open_db)},
+    {"pages_copied", environment_pages_copied, METH_NOARGS, NULL},
     {"reader_check", environment_reader_check, METH_NOARGS, NULL},
     {"readers", environment_readers, METH_NOARGS, NULL},
     {"stat", environment_stat, METH_NOARGS, NULL},

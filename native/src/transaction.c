@@ -99,7 +99,7 @@ int transaction_end(Transaction *self, int commit) {
         environment->busy++;
         Py_BEGIN_ALLOW_THREADS
         if (commit)
-            code = mdb_txn_commit(txn);
+            code = page_writes_commit(&environment->pages, txn);
         else
             mdb_txn_abort(txn);
         Py_END_ALLOW_THREADS
