@@ -174,7 +174,7 @@ commit(20)
 
 
 def test_a_file_system_that_takes_no_writes_any_more_is_an_error(ext4):
-    """As ext4 after an error of the disk; what was written before was written back, so that a copy would have failed."""
+    """As ext4 after an error of the disk; what was copied before is written back, so that a copy would fail."""
     native = run("oneread_native", ext4 / "native", BROKEN)
     assert len(native[0]) == 20
     assert 0 < native[2] == native[3]
