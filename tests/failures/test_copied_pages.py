@@ -150,6 +150,24 @@ def test_a_file_that_is_cut_ends_no_more_than_before(tmp_path):
     assert any(len(each) > 1 and not each[0] for each in ends)
 
 
+NO_ADDRESSES = """
+commit(400, 5000, 8000)
+environment.close()
+environment = binding.open(f"{folder}/store", map_size=1 << 28, max_dbs=2, max_spare_txns=1, sync=False)
+copied, rows = getattr(environment, "pages_copied", None), environment.open_db(b"rows")
+used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize")) << 10
+resource.setrlimit(resource.RLIMIT_AS, (used + (3 << 20), resource.RLIM_INFINITY))
+commit(50)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+commit(50)
+"""
+
+
+def test_a_process_that_can_map_no_more_writes_by_the_system(tmp_path):
+    native = both(tmp_path, NO_ADDRESSES)
+    assert (native[0], native[3]) == ([], 0)
+
+
 LIMITED = """
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, resource.RLIM_INFINITY))
