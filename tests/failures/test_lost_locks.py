@@ -213,11 +213,11 @@ from oneread.engines.lmdb import LmdbEngine
 engine = LmdbEngine(sys.argv[1])
 reading = engine._begin(engine._tables["roots"])
 if not os.fork():
+    print("forked", flush=True)  # and no earlier: it has given up its copies of what the parent has open
     os.close(0)
     sys.stdout.close()
     import time
     time.sleep(600)
-print("forked", flush=True)
 sys.stdin.read()
 """
 
