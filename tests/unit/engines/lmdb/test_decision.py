@@ -374,6 +374,7 @@ def test_a_child_keeps_no_copy_of_the_turn(engine):
 
 def counted(engine, work):
     """How the transactions that end in `work` were committed."""
+    until(engine._environment.writer.is_idle)
     before = engine.commits()
     work()
     return {way: found - before.get(way, 0) for way, found in engine.commits().items() if found != before.get(way)}
@@ -389,16 +390,16 @@ def test_commits_are_counted_by_what_made_them(engine):
     def raises(_rows):
         raise ZeroDivisionError
 
+    before = engine.commits()
     with pytest.raises(ZeroDivisionError):
-        counted(engine, lambda: engine.transaction(raises, 5))
-    assert set(engine.commits()) == {"snapshot", "changed", "long run"}
+        engine.transaction(raises, 5)
+    assert engine.commits() == before
 
 
 def test_commits_that_wait_for_others_are_counted(engine, elsewhere):
     threading.Timer(0.05, elsewhere.give_back).start()
     assert counted(engine, lambda: engine.transaction(Function(), 30)) == {"turn": 1}
     within = Function(meanwhile=lambda: run_in_a_thread(lambda: engine.transaction(lambda _rows: None, 30)))
-    until(engine._environment.writer.is_idle)
     assert counted(engine, lambda: engine.transaction(within, 30)) == {"others wait": 1, "snapshot": 1}
 
 
@@ -419,10 +420,14 @@ def test_a_child_counts_its_own_commits(engine):
 
 def test_saves_that_the_core_decides_are_counted(tmp_path):
     with connect(f"lmdb://{tmp_path}/lines?durability=none", Schema(Line, LinesOfKind), workers=0) as db:
-        before = db.native.commits.get("core", 0)
+        before = db.native.commits
         for number in range(3):
             db.save(Line(number=number))
-        assert db.native.commits["core"] == before + 3
+        found = db.native.commits
+    assert sum(found.values()) == sum(before.values()) + 3
+    assert found["core"] >= before.get("core", 0) + 2, (
+        "the first one may meet the writer's thread, which just opened it"
+    )
 
 
 class Line(Model[int]):
