@@ -8,6 +8,7 @@ ONEREAD_POWER_FAILURES says how often the power fails in each run; `make sim` se
 
 import pytest
 
+from tests.failures.stores import until
 from tests.power.failures import BACKUP, FAILURES, WAYS, Run
 from tests.power.recording import finished, started, url
 
@@ -47,6 +48,7 @@ def test_eight_threads_share_syncs(shim, opener, world, tmp_path, mode):
 @pytest.mark.parametrize("other", MODES)
 def test_two_processes_keep_each_its_own_promise(shim, opener, world, tmp_path, other):
     first = started(shim, world, "second", url(world), 100, 10)
+    until((world / "store" / "writer.lock").exists)  # what makes the folder is recorded when it has returned
     second = started(shim, world, "second", url(world, other), 200, 10)
     finished(first)
     finished(second)
