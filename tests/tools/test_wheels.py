@@ -2,9 +2,9 @@
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 from runpy import run_path
 from zipfile import ZipFile
@@ -112,8 +112,7 @@ def test_the_same_files_make_the_same_bytes(tmp_path):
     """From a checkout, and from what its source distribution holds, in another folder."""
     wheels.build(native.FOLDER, "sdist", str(tmp_path))
     (packed,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(packed) as files:
-        files.extractall(tmp_path / "unpacked", filter="data")
+    shutil.unpack_archive(packed, tmp_path / "unpacked")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
     made = []
     for build in (BUILD, unpacked / "hatch_build.py"):
