@@ -39,6 +39,12 @@ int take(const Call *call, PyObject *const *arguments, Py_ssize_t places, PyObje
     return 1;
 }
 
+int take_tuple(PyObject *given, Py_ssize_t size, const char *what) {
+    if (PyTuple_Check(given) && (size < 0 || PyTuple_Size(given) == size)) return 1;
+    PyErr_SetString(PyExc_TypeError, what);
+    return 0;
+}
+
 int descriptor_of(PyObject *object, int *number) {
     long found = PyLong_AsLong(object);
     if (found == -1 && PyErr_Occurred()) return 0;

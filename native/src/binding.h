@@ -114,6 +114,9 @@ int take(const Call *call, PyObject *const *arguments, Py_ssize_t places, PyObje
 /* The bytes of an object, which are its own: valid while the caller holds it. Returns 1, or 0 with TypeError set. */
 int bytes_of(PyObject *object, MDB_val *value);
 
+/* Whether an object is a tuple, of so many unless `size` is negative. Returns 1, or 0 with TypeError set: `what`. */
+int take_tuple(PyObject *given, Py_ssize_t size, const char *what);
+
 /* The number of an open file. Returns 1, or 0 with an exception set. May run Python. */
 int descriptor_of(PyObject *object, int *number);
 
@@ -158,14 +161,16 @@ int page_writes_commit(PageWrites *self, MDB_txn *txn);
 
 /* The method `commit(turn, files, snapshot, reads, writes)`: takes the turn, which is a lock on the open file `turn`, and
  * writes in a transaction of its own, if what was read at the transaction `snapshot` still is so. `files` are those of
- * the store: a tuple of (path as bytes, inode, device), looked at before and after. `reads` and `writes` are tuples of (database, ((key, value), ...)), where None stands for a row that is not there; without `reads`, any commit
- * since has changed them. What is written is written in the order given.
+ * the store: a tuple of (path as bytes, inode, device), looked at before and after. `reads` and `writes` are tuples of
+ * (database, ((key, value), ...)), where None stands for a row that is not there; without `reads`, any commit since has
+ * changed them. What is written is written in the order given.
  *
  * Answers True when it was committed, None when it was committed into a file that is not the store's any more, and a
  * word when nothing was written: "turn" (another has it), "changed" (what was read), "refused" (by LMDB), "files" (are
- * not the store's), "closed" (may not write now). Raises the error of LMDB's commit, after which the outcome may be unknown, and TypeError. It waits for the turn, and for another thread in
- * this call, no longer than a few milliseconds. `turn` is a file of its own: whoever else takes this lock in the process
- * has opened the file again. It may be closed once the environment is. */
+ * not the store's), "closed" (may not write now). Raises the error of LMDB's commit, after which the outcome may be
+ * unknown, and TypeError. It waits for the turn, and for another thread in this call, no longer than a few milliseconds.
+ * `turn` is a file of its own: whoever else takes this lock in the process has opened the file again. It may be closed
+ * once the environment is. */
 PyObject *environment_commit(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
 
 /* The method `are_files(files)`: whether each path has the file that is named. No signal handler runs meanwhile. */
@@ -209,11 +214,11 @@ void leave(Transaction *self);
  * one that is none. Returns 0, or -1 with an exception set. */
 int add_programs(PyObject *module);
 
-/* The method `decide(tables, questions, now, holders, most_holders)` of a transaction: what follows from saving entities,
- * read here, without the interpreter's lock; it writes nothing. `tables` are those of roots, views and counts. A question
- * is (program, key, document, keys of what it refers to, the own version that it must have or None, the conditions that
- * hold for it as bits). `holders` are the
- * programs of those that may follow, at most `most_holders`.
+/* The method `decide(tables, questions, now, followers, most_holders)` of a transaction: what follows from saving
+ * entities, read here, without the interpreter's lock; it writes nothing. `tables` are those of roots, views and counts. A
+ * question is (program, key, document, keys of what it refers to, the own version that it must have or None, the
+ * conditions that hold for it as bits). `followers` are the programs of those that may follow; no more holders than
+ * `most_holders` follow their source.
  *
  * Answers (saved, reads, writes, requests, whether it scanned), or the reason for which Python has to decide, as text.
  * What is saved is (version, document, whether it is new) for each question; reads and writes are three tuples of (key,

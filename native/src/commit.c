@@ -44,29 +44,22 @@ typedef struct {
 
 /* ---- arguments: tuples of bytes, which no thread can change while they are used ---- */
 
-static int is_tuple_of(PyObject *object, Py_ssize_t size) {
-    return PyTuple_Check(object) && (size < 0 || PyTuple_Size(object) == size);
-}
+static const char ROWS[] = "rows are None, or a tuple of (database, ((key, value or None), ...))";
 
-static int wrong_entries(void) {
-    PyErr_SetString(PyExc_TypeError, "rows are None, or a tuple of (database, ((key, value or None), ...))");
-    return 0;
-}
-
-/* How many entries there are in all tables, or -1 where it is no tuple of them. */
+/* How many entries there are in all tables, or -1 with an exception set. */
 static Py_ssize_t entries_in(PyObject *tables) {
     Py_ssize_t count = 0;
-    if (!is_tuple_of(tables, -1)) return -1;
+    if (!take_tuple(tables, -1, ROWS)) return -1;
     for (Py_ssize_t i = 0; i < PyTuple_Size(tables); i++) {
         PyObject *table = PyTuple_GetItem(tables, i);
-        if (!is_tuple_of(table, 2) || !is_tuple_of(PyTuple_GetItem(table, 1), -1)) return -1;
+        if (!take_tuple(table, 2, ROWS) || !take_tuple(PyTuple_GetItem(table, 1), -1, ROWS)) return -1;
         count += PyTuple_Size(PyTuple_GetItem(table, 1));
     }
     return count;
 }
 
 static int take_entry(PyObject *pair, Entry *entry) {
-    if (!is_tuple_of(pair, 2)) return wrong_entries();
+    if (!take_tuple(pair, 2, ROWS)) return 0;
     PyObject *value = PyTuple_GetItem(pair, 1);
     entry->value = (MDB_val){0, NULL};
     return bytes_of(PyTuple_GetItem(pair, 0), &entry->key) && (value == Py_None || bytes_of(value, &entry->value));
@@ -76,7 +69,7 @@ static int take_entry(PyObject *pair, Entry *entry) {
 static int take_entries(const Environment *self, PyObject *tables, Entries *entries) {
     if (tables == Py_None) return 1;
     Py_ssize_t count = entries_in(tables);
-    if (count < 0) return wrong_entries();
+    if (count < 0) return 0;
     entries->given = 1;
     entries->first = PyMem_Malloc((size_t)(count + 1) * sizeof *entries->first);
     if (!entries->first) return PyErr_NoMemory() != NULL;
@@ -96,18 +89,18 @@ static int take_entries(const Environment *self, PyObject *tables, Entries *entr
 
 /* Returns 1, or 0 with an exception set. */
 static int take_files(PyObject *given, Files *files) {
-    if (!is_tuple_of(given, -1) || PyTuple_Size(given) > FILES) {
-        PyErr_SetString(PyExc_TypeError, "files are a tuple of at most four of (path, inode, device)");
+    static const char all[] = "files are a tuple of at most four of (path, inode, device)";
+    static const char one[] = "a file is a tuple of a path, an inode and a device";
+    if (!take_tuple(given, -1, all)) return 0;
+    if (PyTuple_Size(given) > FILES) {
+        PyErr_SetString(PyExc_TypeError, all);
         return 0;
     }
     for (; files->count < PyTuple_Size(given); files->count++) {
         PyObject *file = PyTuple_GetItem(given, files->count);
         unsigned long long inode, device;
-        if (!is_tuple_of(file, 3)) {
-            PyErr_SetString(PyExc_TypeError, "a file is a tuple of a path, an inode and a device");
-            return 0;
-        }
-        if (!PyArg_ParseTuple(file, "yKK", &files->path[files->count], &inode, &device))
+        if (!take_tuple(file, 3, one) ||
+            !PyArg_ParseTuple(file, "yKK", &files->path[files->count], &inode, &device))
             return 0;
         files->key[files->count] = (FileKey){(dev_t)device, (ino_t)inode};
     }

@@ -101,6 +101,9 @@ Span element_at(Span array, unsigned place);
 int is_nil(Span value);
 int is_same(Span one, Span other);
 
+/* Whether bytes sort before others, as rows do. */
+int is_below(Span one, Span other);
+
 /* The text, bytes or number of a value. Each returns whether it is one. */
 int text_of(Span value, Span *text);
 int binary_of(Span value, Span *bytes);
@@ -299,7 +302,8 @@ typedef struct {
  * count in it is within its bounds afterwards. Stops with BAD_PROGRAM. */
 const Program *read_program(Work *work, Span table);
 
-/* The value at a path among so many fields; NIL for no path, and where anything on the way is. Stops where there is no such element. */
+/* The value at a path among so many fields; NIL for no path, and where anything on the way is. Stops where there is no
+ * such element. */
 Span value_at(Work *work, const Span *fields, int count, Path path);
 
 /* ---- emit.c, records.c ---- */
@@ -482,9 +486,9 @@ typedef struct {
     const Question *first;
     size_t count;
     uint64_t now;
-    const Program *const *holders; /* of the entities that may follow */
-    int holder_count;
-    int most_holders; /* that follow in the commit */
+    const Program *const *followers; /* of the entities that may follow */
+    int follower_count;
+    int most_holders; /* that follow their source in the commit */
 } Questions;
 
 typedef struct {

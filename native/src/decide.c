@@ -308,7 +308,7 @@ void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_
     for (int i = 0; i < program->token_count; i++) {
         const Token *token = &program->tokens[i];
         const Contribution *old = &before->of[i], *new = &after->of[i];
-        if (token->shown && !is_same_contribution(old, new)) 
+        if (token->shown && !is_same_contribution(old, new))
             touch_groups(&of, program, &program->shown[token->shown - 1], before, after);
         if (token->is_sum)
             differ_in_sum(&of, token->prefix, old, new);

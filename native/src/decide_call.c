@@ -72,12 +72,6 @@ static int read_stored(void *reader, enum Table table, Span key, Span *value) {
     return call->code;
 }
 
-static int is_below(const MDB_val *key, Span stop_at) {
-    const size_t size = key->mv_size < stop_at.size ? key->mv_size : stop_at.size;
-    const int order = memcmp(key->mv_data, stop_at.data, size);
-    return order ? order < 0 : key->mv_size < stop_at.size;
-}
-
 static int scan_stored(void *reader, enum Table table, Span start, Span stop_at, Span *keys, int most) {
     Asked *call = reader;
     MDB_cursor *cursor;
@@ -86,7 +80,7 @@ static int scan_stored(void *reader, enum Table table, Span start, Span stop_at,
     call->code = mdb_cursor_open(call->txn, call->tables[table], &cursor);
     if (call->code) return -1;
     call->code = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
-    for (; !call->code && count < most && is_below(&key, stop_at);
+    for (; !call->code && count < most && is_below((Span){key.mv_data, key.mv_size}, stop_at);
          call->code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT))
         keys[count++] = (Span){key.mv_data, key.mv_size};
     mdb_cursor_close(cursor);
@@ -175,16 +169,10 @@ static const Program *take_program(PyObject *given) {
     return NULL;
 }
 
-static int is_tuple_of(PyObject *given, Py_ssize_t size, const char *what) {
-    if (PyTuple_Check(given) && (size < 0 || PyTuple_Size(given) == size)) return 1;
-    PyErr_SetString(PyExc_TypeError, what);
-    return 0;
-}
-
 /* Takes the keys of sources, None for a reference to nothing. Returns 1, or 0 with an exception set. */
 static int take_sources(Asked *call, PyObject *given, Question *question) {
     const int count = question->program->reference_count;
-    if (!is_tuple_of(given, count, "sources are a tuple of one key, or None, for each reference")) return 0;
+    if (!take_tuple(given, count, "sources are a tuple of one key, or None, for each reference")) return 0;
     Span *sources = take_memory(&call->work, ((size_t)count + 1) * sizeof *sources);
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *source = PyTuple_GetItem(given, i);
@@ -197,7 +185,7 @@ static int take_sources(Asked *call, PyObject *given, Question *question) {
 
 /* One question: (program, key, document, sources, expected version or None, conditions that hold as bits). */
 static int take_question(Asked *call, PyObject *given, Question *question) {
-    if (!is_tuple_of(given, 6, "a question is a tuple of a program, key, document, sources, version and bits"))
+    if (!take_tuple(given, 6, "a question is a tuple of a program, key, document, sources, version and bits"))
         return 0;
     PyObject *expected = PyTuple_GetItem(given, 4);
     question->program = take_program(PyTuple_GetItem(given, 0));
@@ -211,7 +199,7 @@ static int take_question(Asked *call, PyObject *given, Question *question) {
 }
 
 static int take_questions(Asked *call, PyObject *given) {
-    if (!is_tuple_of(given, -1, "questions are a tuple")) return 0;
+    if (!take_tuple(given, -1, "questions are a tuple")) return 0;
     const size_t count = (size_t)PyTuple_Size(given);
     Question *questions = take_memory(&call->work, (count + 1) * sizeof *questions);
     for (size_t i = 0; i < count; i++)
@@ -221,21 +209,21 @@ static int take_questions(Asked *call, PyObject *given) {
     return 1;
 }
 
-static int take_holders(Asked *call, PyObject *given) {
-    if (!is_tuple_of(given, -1, "programs of holders are a tuple")) return 0;
+static int take_followers(Asked *call, PyObject *given) {
+    if (!take_tuple(given, -1, "programs of followers are a tuple")) return 0;
     const int count = (int)PyTuple_Size(given);
-    const Program **holders = take_memory(&call->work, ((size_t)count + 1) * sizeof *holders);
+    const Program **followers = take_memory(&call->work, ((size_t)count + 1) * sizeof *followers);
     for (int i = 0; i < count; i++) {
-        holders[i] = take_program(PyTuple_GetItem(given, i));
-        if (!holders[i]) return 0;
+        followers[i] = take_program(PyTuple_GetItem(given, i));
+        if (!followers[i]) return 0;
     }
-    call->questions.holders = holders;
-    call->questions.holder_count = count;
+    call->questions.followers = followers;
+    call->questions.follower_count = count;
     return 1;
 }
 
 static int take_tables(Asked *call, Transaction *self, PyObject *given) {
-    if (!is_tuple_of(given, TABLES, "tables are a tuple of three databases")) return 0;
+    if (!take_tuple(given, TABLES, "tables are a tuple of three databases")) return 0;
     for (int i = 0; i < TABLES; i++)
         if (!handle_of(self->environment, PyTuple_GetItem(given, i), self->dbi, &call->tables[i])) return 0;
     return 1;
@@ -249,7 +237,7 @@ static int take_asked(Asked *call, Transaction *self, PyObject **given) {
     const long most = PyErr_Occurred() ? 0 : PyLong_AsLong(given[4]);
     if (PyErr_Occurred()) return 0;
     call->questions.most_holders = (int)(most < 0 ? 0 : most > MOST_HOLDERS ? MOST_HOLDERS : most);
-    return take_tables(call, self, given[0]) && take_questions(call, given[1]) && take_holders(call, given[3]);
+    return take_tables(call, self, given[0]) && take_questions(call, given[1]) && take_followers(call, given[3]);
 }
 
 static PyObject *decided(Asked *call, enum Why why) {
@@ -260,7 +248,7 @@ static PyObject *decided(Asked *call, enum Why why) {
 }
 
 PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
-    static const char *const known[] = {"tables", "questions", "now", "holders", "most_holders"};
+    static const char *const known[] = {"tables", "questions", "now", "followers", "most_holders"};
     static const Call parameters = {known, 5, 5, 5};
     Transaction *self = (Transaction *)object;
     PyObject *found[5] = {NULL}, *answer = NULL;

@@ -105,6 +105,12 @@ int is_same(Span one, Span other) {
     return one.size == other.size && (!one.size || !memcmp(one.data, other.data, one.size));
 }
 
+int is_below(Span one, Span other) {
+    const size_t size = one.size < other.size ? one.size : other.size;
+    const int order = size ? memcmp(one.data, other.data, size) : 0;
+    return order ? order < 0 : one.size < other.size;
+}
+
 /* The bytes of a value whose head is one of these; `first` has one byte of length, the next two 2 and 4. */
 static int bytes_behind(Span value, uint8_t first, Span *found) {
     const uint8_t *body;

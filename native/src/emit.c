@@ -109,6 +109,12 @@ static void make_place(Run *run, const Operation *operation) {
     run->registers[operation->made].bytes = (Span){start, size};
 }
 
+/* What the record keeps of bytes. */
+static Span short_hash(Run *run, Span bytes) {
+    Writer start = take_memory(run->work, HASHED_BYTES), end = write_short_hash(start, bytes);
+    return (Span){start, (size_t)(end - start)};
+}
+
 /* ---- rows ---- */
 
 /* A copy, or a reference, in a row: without the values that would have to follow their source. */
@@ -165,8 +171,7 @@ static void put_row(Run *run, const Operation *operation) {
     }
     made->found = run->registers[operation->used].bytes;
     made->shown = (Span){start, (size_t)(to - start)};
-    Writer kept = take_memory(run->work, HASHED_BYTES), end = write_short_hash(kept, made->shown);
-    made->kept = (Span){kept, (size_t)(end - kept)};
+    made->kept = short_hash(run, made->shown);
 }
 
 /* ---- groups ---- */
@@ -225,10 +230,8 @@ static void make_extreme(Run *run, const Operation *operation) {
     made->bytes = encoded(run, order, operation);
     made->shown = value;
     made->kept = SAID_BY_KEY;
-    if (operation->flag & IN_DIGITS && !is_usual(run->work, value, operation->type)) {
-        Writer kept = take_memory(run->work, HASHED_BYTES), end = write_short_hash(kept, value);
-        made->kept = (Span){kept, (size_t)(end - kept)};
-    }
+    if (operation->flag & IN_DIGITS && !is_usual(run->work, value, operation->type))
+        made->kept = short_hash(run, value);
 }
 
 static void put_extreme(Run *run, const Operation *operation) {
@@ -236,10 +239,8 @@ static void put_extreme(Run *run, const Operation *operation) {
     const Span found = run->registers[operation->used].bytes;
     if (!made->bytes.data) return;
     if (operation->most && found.size + made->bytes.size > operation->most) stop(run->work, TOO_LONG);
-    Writer place = take_memory(run->work, found.size + made->bytes.size);
-    write_span(write_span(place, found), made->bytes);
     run->record->of[operation->place] =
-        (Contribution){{place, found.size + made->bytes.size}, made->kept, made->shown};
+        (Contribution){joined(run->work, found, made->bytes, NOTHING), made->kept, made->shown};
 }
 
 /* ---- what else a record has ---- */
@@ -258,10 +259,8 @@ static void take_sources(Run *run) {
         if (!source.data) continue;
         if (reference->is_held) add_once(run->record->held, &run->record->held_count, source);
         if (!reference->is_tracked) continue;
-        Writer taken = take_memory(run->work, source.size + reference->selection.size);
-        write_span(write_span(taken, source), reference->selection);
         add_once(run->record->taken, &run->record->taken_count,
-                 (Span){taken, source.size + reference->selection.size});
+                 joined(run->work, source, reference->selection, NOTHING));
     }
 }
 

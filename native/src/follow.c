@@ -50,8 +50,8 @@ static void follow_reference(Follower *made, int place) {
 }
 
 static const Program *program_of(Work *work, const Questions *asked, const Root *holder, enum Follows what) {
-    for (int i = 0; i < asked->holder_count; i++) {
-        const Program *each = asked->holders[i];
+    for (int i = 0; i < asked->follower_count; i++) {
+        const Program *each = asked->followers[i];
         if (each->follows & what && !memcmp(holder->key.data, each->kind.data, each->kind.size) &&
             !memcmp(holder->body.data, each->layout.data, LAYOUT_BYTES))
             return each;
@@ -108,17 +108,11 @@ static Span end_of(Work *work, Span prefix) {
     return (Span){end, prefix.size};
 }
 
-static int is_before(Span one, Span other) {
-    const size_t size = one.size < other.size ? one.size : other.size;
-    const int order = memcmp(one.data, other.data, size);
-    return order ? order < 0 : one.size < other.size;
-}
-
 /* Adds the holders of one range of back-references. */
 static void scan(Holders *holders, Span start, Span stop_at) {
     Unit *unit = holders->unit;
     const int room = holders->most + 1 - holders->rows;
-    if (!is_before(start, stop_at)) return;
+    if (!is_below(start, stop_at)) return;
     Span *found = take_memory(unit->work, (size_t)room * sizeof *found);
     const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, found, room);
     if (count < 0) stop(unit->work, NOT_READ);
@@ -226,7 +220,8 @@ static void follow_rank(Follower *made, const Questions *asked, const Touched *g
     ShownBy *showing = take_memory(unit->work, (most + 1) * sizeof *showing);
     for (size_t i = 0; i < count; i++)
         for (int j = 0; j < groups[i].shown->count; j++)
-            showing[found++] = (ShownBy){root_showing(unit, &groups[i].shown->showing[j], groups[i].suffix), &groups[i]};
+            showing[found++] =
+                (ShownBy){root_showing(unit, &groups[i].shown->showing[j], groups[i].suffix), &groups[i]};
     count_reads(unit, known);
     known = unit->reads.count;
     for (size_t i = 0; i < found; i++)

@@ -67,14 +67,17 @@ static void *item_at(Work *work, Map *map, Span key, size_t size) {
 
 /* ---- rows ---- */
 
+/* Where `count` items of a size have room for one more: where they are, or in twice as much memory. */
+static void *with_room(Work *work, void *first, size_t count, size_t *room, size_t size) {
+    if (count < *room) return first;
+    *room = *room ? 2 * *room : FIRST_ROOM;
+    void *larger = take_memory(work, *room * size);
+    if (count) memcpy(larger, first, count * size);
+    return larger;
+}
+
 static void add_row(Work *work, Rows *rows, Row added) {
-    if (rows->count == rows->room) {
-        const size_t room = rows->room ? 2 * rows->room : FIRST_ROOM;
-        Row *larger = take_memory(work, room * sizeof *larger);
-        if (rows->count) memcpy(larger, rows->first, rows->count * sizeof *larger);
-        rows->first = larger;
-        rows->room = room;
-    }
+    rows->first = with_room(work, rows->first, rows->count, &rows->room, sizeof added);
     rows->first[rows->count++] = added;
 }
 
@@ -251,13 +254,7 @@ void settle_sums(Unit *unit) {
 void note_touched(Unit *unit, Touched group) {
     for (size_t i = 0; i < unit->touched_count; i++)
         if (unit->touched[i].sum == group.sum) return;
-    if (unit->touched_count == unit->touched_room) {
-        const size_t room = unit->touched_room ? 2 * unit->touched_room : FIRST_ROOM;
-        Touched *larger = take_memory(unit->work, room * sizeof *larger);
-        if (unit->touched_count) memcpy(larger, unit->touched, unit->touched_count * sizeof *larger);
-        unit->touched = larger;
-        unit->touched_room = room;
-    }
+    unit->touched = with_room(unit->work, unit->touched, unit->touched_count, &unit->touched_room, sizeof group);
     unit->touched[unit->touched_count++] = group;
 }
 

@@ -88,7 +88,7 @@ class Layout(Generic[E]):
         self._has_own_check = has_check(cls)
         self.has_check = self._has_own_check or bool(self._checks)
         self._loose = frozenset(each.name for each in self.fields if each.kind == "plain" and is_abstract(each.type))
-        self._marked = marked_fields(cls) if issubclass(cls, Model) else frozenset()
+        self._marked = _marked_fields(cls) if issubclass(cls, Model) else frozenset()
         self._generate()
         if issubclass(cls, Model):
             self._check_defaults(cls)
@@ -342,7 +342,7 @@ class Layout(Generic[E]):
         return InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason, **known)
 
 
-def marked_fields(cls: type[Model[Any]]) -> frozenset[str]:
+def _marked_fields(cls: type[Model[Any]]) -> frozenset[str]:
     """The fields that are left out of an entity that is given: stamps and totals, which the store gives."""
     given = ("created", "updated", "rollup")
     return frozenset(

@@ -111,9 +111,10 @@ class SaveQuestions(NamedTuple):
 
     saves: Sequence[SaveQuestion]
     now: int
-    holders: tuple[bytes, ...] = ()
-    """The programs of entities that may follow a source, which is saved alone."""
+    followers: tuple[bytes, ...] = ()
+    """The programs of entities that may follow: holders of copies, and what shows groups."""
     most_holders: int = 0
+    """How many holders follow their source, which is saved alone, in its commit; a task has more of them follow."""
 
 
 class SavedEntity(NamedTuple):

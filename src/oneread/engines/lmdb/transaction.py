@@ -270,10 +270,10 @@ class Attempt(embedded.RowWrites):
         tables = tuple([self._tables[table] for table in CORE_TABLES])
         try:
             questions = tuple([(_program_of(each[0]), *each[1:]) for each in asked.saves])
-            holders = tuple([each for each in map(_program_of, asked.holders) if each is not None])
+            followers = tuple([each for each in map(_program_of, asked.followers) if each is not None])
             if None in [each[0] for each in questions]:
                 return None
-            found = transaction.decide(tables, questions, asked.now, holders, asked.most_holders)
+            found = transaction.decide(tables, questions, asked.now, followers, asked.most_holders)
         except binding.Error as failure:
             raise translate(failure, self._path) from failure
         if type(found) is str:
