@@ -286,6 +286,7 @@ typedef struct {
     int token_count, reference_count, selection_count, operation_count;
     uint8_t is_tracked, is_holding, is_copied; /* what a record has besides tokens */
     uint8_t is_numbered;
+    uint8_t is_held; /* others may forbid that it is deleted */
     uint8_t follows; /* SOURCES, GROUPS: in which of these this core may let it follow */
     int shown_count, total_count;
     const Shown *shown;
@@ -380,6 +381,7 @@ typedef struct {
     Span key;
     uint64_t version, own;
     Span body, record; /* a body without data: the row was never written */
+    int is_deleted;
     int is_decided, is_listed; /* as one that copies what has changed */
 } Root;
 
@@ -453,6 +455,9 @@ Span stamped(Unit *unit, uint64_t stamp, Span value);
 /* Replaces a root row, which is decided then. */
 void write_root(Unit *unit, Root *root, uint64_t version, uint64_t own, Span body, Span record);
 
+/* Replaces a root row by what stays of a deleted entity. */
+void write_deleted(Unit *unit, Root *root, uint64_t version, Span record);
+
 /* The version of a root row's next commit. */
 uint64_t next_version(Unit *unit, const Root *seen);
 
@@ -465,13 +470,19 @@ void count_writes(Unit *unit);
 
 /* ---- decide.c ---- */
 
-/* What is asked: to save the document of an entity, whose copies have their reference alone. */
+/* SAVE: the entity may be there or not, and its sources are read. PATCH: it is there, and was changed; only sources that
+ * are new to it are read. DELETE: it is there, and goes. */
+enum Verb { SAVE, PATCH, DELETE, LAST_VERB = DELETE };
+
+/* What is asked: to store the document of an entity, whose copies have their reference alone. Of what is deleted it is
+ * the record that stays. */
 typedef struct {
     const Program *program;
     Span key, document;
     const Span *sources; /* the keys of what each reference refers to */
     int64_t expected;    /* the own version that the row must have; negative for any */
     uint64_t holds;      /* which conditions hold for it, a bit for each */
+    enum Verb verb;
 } Question;
 
 /* What came of it: the entity as it is stored. */
@@ -517,6 +528,17 @@ void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_
 
 /* Lets the entities that show groups which were touched follow them, and those that show theirs, by rank. */
 void follow_groups(Unit *unit, const Questions *asked);
+
+/* Looks whether no entity is deleted with its source, or follows it, or forbids its delete: `prefix` is that of
+ * back-references or of holds. Stops where there is one. */
+void expect_none(Unit *unit, const uint8_t *prefix, Span source);
+
+/* How the keys of back-references and of holds begin. */
+extern const uint8_t BACK_REFERENCES[2], HOLDS[2];
+
+/* The key of the root row that a reference names, by the reference's value. Stops where this core does not make such
+ * keys. */
+Span key_behind(Work *work, const Reference *reference, Span ref);
 
 /* Lets the holders of a source follow it, whose digests of what is copied were `before`. */
 void follow_holders(Unit *unit, const Questions *asked, Root *source, Span before, Span after);

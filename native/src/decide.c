@@ -54,6 +54,7 @@ static void read_before(Decision *made) {
     if (seen->is_decided) stop(work, OTHER_ROW); /* the commit saves it twice */
     if (expected >= 0 && (uint64_t)expected != seen->own) stop(work, OTHER_VERSION);
     made->is_new = !seen->body.data;
+    if (made->is_new && made->asked->verb != SAVE) stop(work, OTHER_ROW);
     made->version = next_version(made->unit, seen);
     clear_record(program, &made->before);
     if (made->is_new) {
@@ -126,15 +127,35 @@ static void fill_reference(Decision *made, int place) {
     Span *field = &made->entity.fields[reference->field];
     if (is_nil(*field) != !key.data) stop(work, OTHER_VALUE);
     if (key.data && refers_as_before(made, reference, *field)) {
+        if (reference->is_going && made->sources[place]->is_deleted) stop(work, VANISHES);
         *field = made->old[reference->field];
         return;
     }
-    if (reference->is_going && !made->is_new && !is_nil(made->old[reference->field]))
+    if (reference->is_going && !made->is_new && made->asked->verb == SAVE && !is_nil(made->old[reference->field]))
         stop(work, VANISHES); /* the source before may have been deleted, and is not read here */
     if (!key.data) return;
     if (!made->is_new && is_recorded(made, reference, key)) stop(work, OTHER_VALUE);
     const int count = fields_of_source(made, place, source);
     if (reference->is_copy) *field = filled_copy(work, reference, *field, source, count);
+}
+
+/* Reads the sources that an entity which is changed did not refer to before, and those with which it may go. */
+static void read_new_sources(Decision *made) {
+    const size_t first = made->unit->reads.count;
+    for (int i = 0; i < made->program->reference_count; i++) {
+        const Reference *reference = &made->program->references[i];
+        const Span key = made->entity.sources[i];
+        if (!key.data || reference->field == NO_FIELD) continue;
+        const Span given = made->entity.fields[reference->field], old = made->old[reference->field];
+        if (is_nil(given)) stop(made->unit->work, OTHER_VALUE);
+        const int is_kept = refers_as_before(made, reference, given);
+        if (is_kept && !reference->is_going) continue;
+        if (!is_kept && !is_nil(old) &&
+            is_same(key_behind(made->unit->work, reference, reference->is_copy ? element_at(old, 0) : old), key))
+            stop(made->unit->work, OTHER_VALUE); /* an equal key by other bytes */
+        made->sources[i] = root_at(made->unit, key);
+    }
+    count_reads(made->unit, first);
 }
 
 /* Gives a field what the store gives it. */
@@ -178,6 +199,7 @@ static void fill(Decision *made) {
     Work *work = made->unit->work;
     if (fields_of(work, made->asked->document, program->layout.data, entity->fields) != program->fields)
         stop(work, OTHER_LAYOUT);
+    if (made->asked->verb == PATCH) read_new_sources(made);
     for (int i = 0; i < program->reference_count; i++) fill_reference(made, i);
     for (int i = 0; i < program->fields; i++) fill_role(made, i);
     if (made->is_new) fill_totals(made);
@@ -303,7 +325,6 @@ static void touch_groups(const Changed *of, const Program *program, const Shown 
 
 void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_t version, const Record *before,
             const Record *after) {
-    static const uint8_t back_references[2] = {0, 0}, holds[2] = {0xff, 0xff};
     const Changed of = {unit, owner, suffix, version};
     for (int i = 0; i < program->token_count; i++) {
         const Token *token = &program->tokens[i];
@@ -315,12 +336,48 @@ void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_
         else
             differ_in_row(&of, token->prefix, old, new);
     }
-    differ_in_pointers(&of, (Span){back_references, 2}, before->taken, before->taken_count, after->taken,
+    differ_in_pointers(&of, (Span){BACK_REFERENCES, 2}, before->taken, before->taken_count, after->taken,
                        after->taken_count);
-    differ_in_pointers(&of, (Span){holds, 2}, before->held, before->held_count, after->held, after->held_count);
+    differ_in_pointers(&of, (Span){HOLDS, 2}, before->held, before->held_count, after->held, after->held_count);
 }
 
 /* ---- one entity, and all ---- */
+
+static void store_one(Decision *made, Saved *saved) {
+    Unit *unit = made->unit;
+    fill(made);
+    emit(unit->work, made->program, &made->entity, &made->after);
+    const Span body = document_of(unit->work, made->program, made->entity.fields);
+    const Span record = encode_record(unit->work, made->program, &made->after);
+    if (made->is_new || !is_same(record, made->seen->record))
+        differ(unit, made->program, made->seen->key, made->entity.suffix, made->version, &made->before, &made->after);
+    write_root(unit, made->seen, made->version, made->version, body, record);
+    *saved = (Saved){made->version, made->is_new, body};
+}
+
+static void delete_one(Decision *made, Saved *saved) {
+    Unit *unit = made->unit;
+    const Span key = made->seen->key;
+    clear_record(made->program, &made->after);
+    differ(unit, made->program, key, made->entity.suffix, made->version, &made->before, &made->after);
+    write_deleted(unit, made->seen, made->version, made->asked->document);
+    *saved = (Saved){made->version, 0, {NULL, 0}};
+}
+
+/* Lets follow what follows from the entity, whose row was this before. Returns whether that was looked for. */
+static int follow(Decision *made, const Questions *all, const Root *before) {
+    Unit *unit = made->unit;
+    const int is_deleted = made->asked->verb == DELETE;
+    if (is_deleted && made->program->is_held) expect_none(unit, HOLDS, before->key);
+    if (!made->program->is_copied || (made->is_new && !before->version)) return is_deleted;
+    if (!is_deleted && is_same(made->before.copied, made->after.copied)) return 0;
+    if (all->count > 1) stop(unit->work, COPIED);
+    if (is_deleted || made->is_new)
+        expect_none(unit, BACK_REFERENCES, before->key);
+    else
+        follow_holders(unit, all, made->seen, made->before.copied, made->after.copied);
+    return 1;
+}
 
 static void decide_one(Decision *made, const Questions *all, const Question *asked, Answer *answer, Saved *saved) {
     Unit *unit = made->unit;
@@ -329,23 +386,17 @@ static void decide_one(Decision *made, const Questions *all, const Question *ask
     made->seen = root_at(unit, asked->key);
     for (int i = 0; i < asked->program->reference_count; i++) {
         made->entity.sources[i] = asked->sources[i];
-        made->sources[i] = asked->sources[i].data ? root_at(unit, asked->sources[i]) : NULL;
+        made->sources[i] = asked->sources[i].data && asked->verb == SAVE ? root_at(unit, asked->sources[i]) : NULL;
     }
     made->entity.holds = asked->holds;
     made->entity.suffix = (Span){asked->key.data + asked->program->start, asked->key.size - asked->program->start};
     read_before(made);
-    fill(made);
-    emit(unit->work, made->program, &made->entity, &made->after);
-    const Span body = document_of(unit->work, made->program, made->entity.fields);
-    const Span record = encode_record(unit->work, made->program, &made->after);
-    if (made->is_new || !is_same(record, made->seen->record))
-        differ(unit, made->program, asked->key, made->entity.suffix, made->version, &made->before, &made->after);
-    write_root(unit, made->seen, made->version, made->version, body, record);
-    *saved = (Saved){made->version, made->is_new, body};
-    if (!made->program->is_copied || made->is_new || is_same(made->before.copied, made->after.copied)) return;
-    if (all->count > 1) stop(unit->work, COPIED);
-    follow_holders(unit, all, made->seen, made->before.copied, made->after.copied);
-    answer->has_scanned = 1;
+    const Root before = *made->seen;
+    if (asked->verb == DELETE)
+        delete_one(made, saved);
+    else
+        store_one(made, saved);
+    answer->has_scanned |= follow(made, all, &before);
 }
 
 /* Reads all root rows that are named: the entities' own, and their sources'. */
@@ -359,7 +410,7 @@ static void read_roots(Unit *unit, const Questions *asked) {
             if (!source.data) continue;
             if (source.size < each->program->references[j].start) stop(unit->work, OTHER_VALUE);
             if (is_same(source, each->key)) stop(unit->work, OTHER_VALUE); /* it refers to itself */
-            root_at(unit, source);
+            if (each->verb == SAVE) root_at(unit, source);
         }
     }
     count_reads(unit, 0);

@@ -183,9 +183,9 @@ static int take_sources(Asked *call, PyObject *given, Question *question) {
     return 1;
 }
 
-/* One question: (program, key, document, sources, expected version or None, conditions that hold as bits). */
+/* One question: (program, key, document, sources, expected version or None, conditions that hold as bits, verb). */
 static int take_question(Asked *call, PyObject *given, Question *question) {
-    if (!take_tuple(given, 6, "a question is a tuple of a program, key, document, sources, version and bits"))
+    if (!take_tuple(given, 7, "a question is a tuple of a program, key, document, sources, version, bits and verb"))
         return 0;
     PyObject *expected = PyTuple_GetItem(given, 4);
     question->program = take_program(PyTuple_GetItem(given, 0));
@@ -195,6 +195,9 @@ static int take_question(Asked *call, PyObject *given, Question *question) {
         return 0;
     question->expected = expected == Py_None ? -1 : PyLong_AsLongLong(expected);
     question->holds = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GetItem(given, 5));
+    const unsigned long verb = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLong(PyTuple_GetItem(given, 6));
+    if (!PyErr_Occurred() && verb > LAST_VERB) PyErr_SetString(PyExc_ValueError, "a verb is a number from 0 to 2");
+    question->verb = (enum Verb)verb;
     return !PyErr_Occurred();
 }
 

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-enum { SELECTION_BYTES = 4, FIRST_SELECTION = 0x80, BACK_REFERENCE = 2 };
+enum { SELECTION_BYTES = 4, FIRST_SELECTION = 0x80 };
+
+const uint8_t BACK_REFERENCES[2] = {0, 0}, HOLDS[2] = {0xff, 0xff};
 
 /* A holder that follows. */
 typedef struct {
@@ -16,8 +18,7 @@ typedef struct {
     Entity entity;
 } Follower;
 
-/* The key of the root row that a reference names. */
-static Span key_behind(Work *work, const Reference *reference, Span ref) {
+Span key_behind(Work *work, const Reference *reference, Span ref) {
     const Span key = element_at(ref, 0);
     Span parts[MOST_PARTS];
     if (!reference->parts || !key.data || elements_of(key, parts, MOST_PARTS) != reference->parts)
@@ -147,12 +148,19 @@ static void find_holders(Holders *holders, Span before, Span after) {
     scan(holders, start, end_of(work, holders->prefix));
 }
 
+void expect_none(Unit *unit, const uint8_t *prefix, Span source) {
+    Span found;
+    const Span start = joined(unit->work, (Span){prefix, 2}, source, NOTHING);
+    const int count = unit->reader.scan(unit->reader.of, VIEWS, start, end_of(unit->work, start), &found, 1);
+    if (count) stop(unit->work, count < 0 ? NOT_READ : COPIED);
+    count_request(unit, 0, 0);
+}
+
 void follow_holders(Unit *unit, const Questions *asked, Root *source, Span before, Span after) {
-    static const uint8_t back_reference[BACK_REFERENCE] = {0, 0};
     Work *work = unit->work;
     const size_t known = unit->reads.count;
     const int most = asked->most_holders;
-    Holders holders = {unit, joined(work, (Span){back_reference, BACK_REFERENCE}, source->key, NOTHING),
+    Holders holders = {unit, joined(work, (Span){BACK_REFERENCES, 2}, source->key, NOTHING),
                        take_memory(work, ((size_t)most + 1) * sizeof(Root *)), 0, 0, most};
     find_holders(&holders, before, after);
     count_reads(unit, known);

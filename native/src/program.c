@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { PARTS = 18, REFERENCE_PARTS = 13, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, MOST_OWN = 16 };
+enum { PARTS = 19, REFERENCE_PARTS = 13, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, MOST_OWN = 16 };
 
 /* A whole number from 0 to `most`. */
 static unsigned take_number(Work *work, Span value, unsigned most) {
@@ -240,6 +240,7 @@ const Program *read_program(Work *work, Span table) {
     program->follows = (uint8_t)take_number(work, parts[15], ALL_FOLLOWS);
     take_shown(work, parts[16], program);
     take_totals(work, parts[17], program);
+    program->is_held = (uint8_t)take_number(work, parts[18], 1);
     return program;
 }
 

@@ -13,10 +13,13 @@ enum {
     VERSION_BYTES = 8,
     MOST_BODY = 0xffff,
     MOST_VALUE = 500000,
+    COLUMN_BYTES = 3,
+    MOST_CELL = 40, /* bytes of a cell that is spelled out, without its value, and of a version */
     AMOUNT_BYTES = 64,
     FIRST_ROOM = 16
 };
 
+static const char VERSION_COLUMN[] = "d:v", RECORD_COLUMN[] = "m:e";
 static const uint64_t STAMPS = (uint64_t)1 << 45;
 static const uint8_t NO_BYTES[1] = {0};
 const Span NOTHING = {NO_BYTES, 0};
@@ -113,9 +116,30 @@ Span stamped(Unit *unit, uint64_t stamp, Span value) {
 
 /* ---- root rows ---- */
 
+/* The value of a cell that is spelled out; without data where it is that of another column. */
+static Span cell_of(Span cell, const char *column) {
+    Span parts[3], name, value;
+    if (elements_of(cell, parts, 3) != 3 || !binary_of(parts[0], &name) || !binary_of(parts[2], &value) ||
+        !is_same(name, (Span){(const uint8_t *)column, COLUMN_BYTES}))
+        return (Span){NULL, 0};
+    return value;
+}
+
+/* Takes what is left of a deleted entity: a version, and a record. */
+static int take_deleted(Root *root, Span row) {
+    Span cells[2];
+    if (!row.size || row.data[0] || elements_of((Span){row.data + 1, row.size - 1}, cells, 2) != 2) return 0;
+    const Span version = cell_of(cells[0], VERSION_COLUMN), record = cell_of(cells[1], RECORD_COLUMN);
+    if (!version.data || version.size != VERSION_BYTES || !record.data) return 0;
+    root->version = number_at(version.data, VERSION_BYTES);
+    root->record = record;
+    root->is_deleted = 1;
+    return 1;
+}
+
 static void read_root(Unit *unit, Root *root) {
     const Span row = read_row(unit, ROOTS, root->key);
-    if (!row.data) return;
+    if (!row.data || take_deleted(root, row)) return;
     if (row.size < ROOT_HEAD) stop(unit->work, OTHER_ROW);
     const uint64_t head = number_at(row.data, ROOT_HEAD);
     const unsigned form = (unsigned)(head >> 61);
@@ -136,6 +160,7 @@ Root *root_at(Unit *unit, Span key) {
 }
 
 uint64_t next_version(Unit *unit, const Root *seen) {
+    if (seen->version >= STAMPS) stop(unit->work, OTHER_VERSION);
     const uint64_t version = unit->now > seen->version ? unit->now : seen->version + 1;
     if (version >= STAMPS) stop(unit->work, OTHER_VERSION);
     return version;
@@ -154,13 +179,34 @@ void write_root(Unit *unit, Root *root, uint64_t version, uint64_t own, Span bod
     root->body = (Span){start + head, body.size};
     root->record = (Span){start + head + body.size, record.size};
     root->is_decided = 1;
+    root->is_deleted = 0;
     write_row(unit, ROOTS, root->key, (Span){start, head + body.size + record.size});
+}
+
+static Writer write_cell(Writer to, const char *column, uint64_t stamp, Span value) {
+    to = write_binary(write_array_header(to, 3), (Span){(const uint8_t *)column, COLUMN_BYTES});
+    return write_binary(write_int(to, (int64_t)stamp), value);
+}
+
+void write_deleted(Unit *unit, Root *root, uint64_t version, Span record) {
+    uint8_t bytes[VERSION_BYTES];
+    Writer start = take_memory(unit->work, 2 * MOST_CELL + record.size), to = start;
+    write_number(bytes, version, VERSION_BYTES);
+    *to++ = 0;
+    to = write_cell(write_array_header(to, 2), VERSION_COLUMN, version, (Span){bytes, VERSION_BYTES});
+    to = write_cell(to, RECORD_COLUMN, version, record);
+    const Span row = {start, (size_t)(to - start)};
+    *root = (Root){.key = root->key, .is_decided = 1, .is_listed = root->is_listed};
+    take_deleted(root, row);
+    write_row(unit, ROOTS, root->key, row);
 }
 
 /* How much of a stored row costs do not count. */
 static size_t uncounted(const Row *row) {
     if (!row->value.data) return 0;
     if (row->table != ROOTS) return ONE_HEAD;
+    Root deleted;
+    if (take_deleted(&deleted, row->value)) return row->value.size - VERSION_BYTES - deleted.record.size;
     const size_t head = row->value.data[0] >> 5 == FORM_OWN ? OWN_HEAD : ROOT_HEAD;
     return head - VERSION_BYTES;
 }

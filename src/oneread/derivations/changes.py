@@ -29,10 +29,11 @@ from oneread.errors import (
     InvalidValue,
     MissingReference,
     NotFound,
+    OnereadError,
     UsageError,
 )
 from oneread.models.fields import GENERATED
-from oneread.store.engine import SavedEntity, SaveQuestion
+from oneread.store.engine import DELETED, PATCHED, SAVED, SavedEntity, SaveQuestion
 from oneread.store.keys import kind_part
 from oneread.store.rows import MAX_STAMP
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, PlainChange
@@ -72,6 +73,7 @@ class WritingChange(PlainChange):
         self.key = key
         self.sequence: NumberSequence | None = None
         self.written = ChangeResult()
+        self._asked: Any = None
 
     @property
     def _may_vanish(self) -> bool:
@@ -99,6 +101,51 @@ class WritingChange(PlainChange):
 
     def _shown(self, entity: Any) -> Any:
         return self._catalog.layouts_at(self.key).shown(entity)
+
+    def _known_to_core(self, root: Root) -> Any:
+        """The entity of a root row that compiled code may change; None for any other, and where `decide` raises."""
+        if root.body is None:
+            return None
+        layouts, programs = self._catalog.layouts_at(self.key), self._catalog.core_programs
+        try:
+            if layouts.older(root.body) is None and programs[layouts.class_of(root.body)] is not None:
+                return layouts.whole(root.body)
+        except OnereadError:
+            pass
+        return None
+
+    def _question(self, verb: int, entity: Any, refs: Refs, expected: int | None) -> SaveQuestion | None:
+        """What compiled code is asked to store this entity; None where it does not know what follows."""
+        document = self._catalog.type_of(entity).layout.encode_given(entity)
+        sources = tuple([keys[0] if keys else None for keys in refs.values()])
+        return None if document is None else self._asking(verb, entity, document, sources, expected)
+
+    def _asking(
+        self, verb: int, entity: Any, document: bytes, sources: tuple[bytes | None, ...], expected: int | None
+    ) -> SaveQuestion | None:
+        program = self._catalog.core_programs[type(entity)]
+        if program is None or self._catalog.left_out(self.key):
+            return None
+        if not (expected is None or (type(expected) is int and 0 <= expected <= MAX_STAMP)):
+            return None
+        holds = program.holding(entity)
+        if holds is None:
+            return None
+        self._asked = entity
+        return SaveQuestion(program.table, self.key, document, sources, expected, holds, verb)
+
+    def follower_programs(self) -> tuple[bytes, ...]:
+        return self._catalog.core_programs.of_followers(type(self._asked))
+
+    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
+        entity_type, written = self._catalog.type_of(self._asked), self.written
+        entity = entity_type.layout.read_back(self._asked, saved.document)
+        if entity is None:
+            return False
+        if is_followed:
+            self._catalog.probes.check(entity_type.kind.cls, entity, {})
+        written.entity, written.version, written.created = self._shown(entity), saved.version, saved.is_new
+        return True
 
     def _check_version(self, own: int) -> None:
         """Raises Conflict when an entity does not have the own version that the caller expects; 0 if it is absent."""
@@ -285,33 +332,11 @@ class Save(WritingChange):
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
 
-    def question(self) -> SaveQuestion | None:
-        expected = 0 if self._mode == "create" else self._if_version
+    def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:  # noqa: ARG002 - part of the contract
         if type(self) is not Save or self.sequence is not None or self._mode == "keep":  # others decide otherwise
             return None
-        if not (expected is None or (type(expected) is int and 0 <= expected <= MAX_STAMP)):
-            return None
-        program = self._catalog.core_programs[self._entity_type.cls]
-        if program is None or self._catalog.left_out(self.key):
-            return None
-        document, holds = self._entity_type.layout.encode_given(self._entity), program.holding(self._entity)
-        if document is None or holds is None:
-            return None
-        sources = tuple([keys[0] if keys else None for keys in self._refs.values()])
-        return SaveQuestion(program.table, self.key, document, sources, expected, holds)
-
-    def follower_programs(self) -> tuple[bytes, ...]:
-        return self._catalog.core_programs.of_followers(self._entity_type.cls)
-
-    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
-        entity_type, written = self._entity_type, self.written
-        entity = entity_type.layout.read_back(self._entity, saved.document)
-        if entity is None:
-            return False
-        if is_followed:
-            self._catalog.probes.check(entity_type.kind.cls, entity, {})
-        written.entity, written.version, written.created = self._shown(entity), saved.version, saved.is_new
-        return True
+        expected = 0 if self._mode == "create" else self._if_version
+        return self._question(SAVED, self._entity, self._refs, expected)
 
     def _check_values(self) -> None:
         self._entity_type.check_entity(self._entity)
@@ -349,7 +374,7 @@ class Patch(WritingChange):
         if seen is None:
             return ()
         try:
-            wanted = [self._wanted(self._catalog.state(self.key, seen))]
+            wanted = [self._wanted(self._catalog.state(self.key, seen).entity)]
         except UsageError:
             wanted = []  # `decide` raises it again
         if self._otherwise is not None and self._may_vanish:
@@ -369,12 +394,12 @@ class Patch(WritingChange):
                 return entity_type.groups(self.key, None)
         return super().groups(seen)
 
-    def _wanted(self, before: EntityState) -> Any:
-        if before.entity is not None:
-            if self._otherwise is not None and not isinstance(before.entity, type(self._otherwise)):
+    def _wanted(self, before: Any) -> Any:
+        if before is not None:
+            if self._otherwise is not None and not isinstance(before, type(self._otherwise)):
                 self._check_values()
-                raise self._other_variant(before.entity, type(self._otherwise))
-            return self._change(before.entity)
+                raise self._other_variant(before, type(self._otherwise))
+            return self._change(before)
         if self._otherwise is not None:
             return self._otherwise
         self._check_values()
@@ -390,7 +415,7 @@ class Patch(WritingChange):
             return ()
         entity_type = self._catalog.type_of(before.entity)
         try:
-            known, entity = entity_type.refs(before.entity), self._wanted(before)
+            known, entity = entity_type.refs(before.entity), self._wanted(before.entity)
             wanted = entity_type.refs_after(before.entity, known, entity)
         except UsageError:
             if not self._may_vanish:
@@ -415,11 +440,24 @@ class Patch(WritingChange):
         if linked is not None and attempt.before is linked[1]:
             _seen, _state, wanted, refs = linked
         else:  # there was no entity, or it has expired
-            wanted, refs = self._wanted(attempt.before), None
+            wanted, refs = self._wanted(attempt.before.entity), None
         entity_type = self._catalog.type_of(wanted)
         entity = stamped(entity_type, wanted, attempt.before.entity, sources.now)
         refs = refs if refs is not None and entity is wanted else entity_type.refs(entity)
         return self._store(entity_type, entity, refs, attempt, sources)
+
+    def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
+        if type(self) is not Patch or self._otherwise is not None:
+            return None
+        before = self._known_to_core(seen(self.key))
+        if before is None:
+            return None
+        try:
+            wanted = self._wanted(before)
+            refs = self._catalog.type_of(wanted).refs(wanted)
+        except UsageError:
+            return None  # `decide` raises it again, unless the entity has expired
+        return self._question(PATCHED, wanted, refs, self._if_version)
 
     def _left_by(self, before: EntityState) -> Any:
         return self._linked[2] if self._linked is not None and self._linked[1] is before else before.entity
@@ -450,6 +488,18 @@ class Delete(WritingChange):
             return NO_CHANGE
         self.written.version, self.written.created = version, False
         return deletion(self._catalog, self.key, attempt, sources)
+
+    def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
+        entity = self._known_to_core(seen(self.key)) if type(self) is Delete else None
+        if entity is None or not isinstance(entity, self._model):
+            return None
+        left = self._catalog.any_type_of(self.key).tombstone_record(EntityState(entity, {}, {}))
+        sources = (None,) * len(self._catalog.type_of(entity).references)
+        return self._asking(DELETED, entity, emitted_record.encode_record(left), sources, self._if_version)
+
+    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:  # noqa: ARG002 - part of the contract
+        self.written.version, self.written.created = saved.version, False
+        return True
 
     def _goes(self, before: EntityState, rows: CommittedRows) -> bool:  # noqa: ARG002 - a delete does what the task would
         return False

@@ -251,8 +251,13 @@ class _Table:
                 self._follows(),
                 [self._shown(each) for each in of.shown],
                 [self._total(each) for each in of.rollups],
+                int(self._is_held()),
             )
         )
+
+    def _is_held(self) -> bool:
+        """Whether an entity may forbid that one of this kind is deleted."""
+        return any(reference.kind is self._of.kind for each in self._types.values() for reference in each.holding)
 
     def _follows(self) -> int:
         """What the core may let an entity follow."""

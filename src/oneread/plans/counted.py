@@ -101,15 +101,20 @@ class CountedStore:
         trace.count(len(keys), size)
         return found
 
-    def decide_saves(self, asked: SaveQuestions) -> DecidedSaves | None:
-        """What follows from saving entities, decided by compiled code; None where Python has to decide it.
+    @property
+    def has_core(self) -> bool:
+        """Whether compiled code may be asked. Observers see requests, which only Python makes one by one."""
+        return getattr(self._rows, "has_core", False) and self.changed is None and not self._trace.observers
 
-        Counts nothing: `write_decided` does. Observers see requests, which only Python makes one by one.
-        """
-        decide = getattr(self._rows, "decide_saves", None)
-        if decide is None or self.changed is not None or self._trace.observers:
-            return None
-        decided: DecidedSaves | None = decide(asked)
+    def read_root(self, key: bytes) -> EntityRow | Row | None:
+        """A root row, for a question to compiled code. Counts nothing, as `decide_saves`: `write_decided` does."""
+        (found,) = self._rows.read_roots([key])
+        return found
+
+    def decide_saves(self, asked: SaveQuestions) -> DecidedSaves | None:
+        """What follows from saving entities, decided by compiled code; None where Python has to decide it."""
+        rows: Any = self._rows
+        decided: DecidedSaves | None = rows.decide_saves(asked)
         return decided
 
     def write_decided(self, decided: DecidedSaves) -> None:

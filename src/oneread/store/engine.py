@@ -89,6 +89,14 @@ RowsByTable: TypeAlias = tuple[tuple[tuple[bytes, "bytes | None"], ...], ...]
 """Rows as an engine stores them, by key, for each table of `CORE_TABLES`; None for absent ones."""
 
 
+SAVED: Final = 0
+"""The entity may be there or not; its sources are read."""
+PATCHED: Final = 1
+"""It is there, and is changed; of its sources only those are read that are new to it."""
+DELETED: Final = 2
+"""It is there, and goes."""
+
+
 class SaveQuestion(NamedTuple):
     """One entity that is to be saved, as compiled code is asked."""
 
@@ -97,13 +105,15 @@ class SaveQuestion(NamedTuple):
     key: bytes
     """Of its root row."""
     document: bytes
-    """Its copies have their reference alone."""
+    """Its copies have their reference alone; of what is deleted, the record that stays."""
     sources: tuple[bytes | None, ...]
     """The keys of the root rows that its references name."""
     expected: int | None
     """The own version that the row must have; 0 for an absent one, None for any."""
     holds: int
     """A bit for each condition of the program that holds for the entity."""
+    verb: int
+    """`SAVED`, `PATCHED` or `DELETED`."""
 
 
 class SaveQuestions(NamedTuple):
@@ -118,7 +128,7 @@ class SaveQuestions(NamedTuple):
 
 
 class SavedEntity(NamedTuple):
-    """What was decided about one entity."""
+    """What was decided about one entity; one that was deleted has no document."""
 
     version: int
     document: bytes
@@ -167,6 +177,9 @@ class RowTransaction(RowReads, Protocol):
 
 class CompiledSaves(Protocol):
     """The rows of a transaction, where compiled code decides saves; an engine without it has no such methods."""
+
+    has_core: bool
+    """Whether that code is there."""
 
     def decide_saves(self, asked: SaveQuestions) -> DecidedSaves | None:
         """What follows from saving entities; None where Python has to decide it."""

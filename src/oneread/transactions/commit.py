@@ -125,8 +125,11 @@ class Change(Protocol):
         """
         ...
 
-    def question(self) -> SaveQuestion | None:
-        """What compiled code may decide in place of `decide`; None where it does not know what follows."""
+    def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
+        """What compiled code may decide in place of `decide`; None where it does not know what follows.
+
+        `seen` reads a root row. Raises what the user's function raises that makes an entity from that before.
+        """
         ...
 
     def follower_programs(self) -> tuple[bytes, ...]:
@@ -159,7 +162,7 @@ class PlainChange:
     def takes_all(self) -> bool:
         return False
 
-    def question(self) -> SaveQuestion | None:
+    def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:  # noqa: ARG002 - part of the contract
         return None
 
     def follower_programs(self) -> tuple[bytes, ...]:

@@ -16,7 +16,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.engine import SaveQuestions
 from oneread.store.limits import INLINE_HOLDERS
-from oneread.store.rows import VALUE
+from oneread.store.rows import VALUE, EntityRow
 from oneread.transactions import outbox
 from oneread.transactions.alone import is_alone, load_alone, writes_alone
 from oneread.transactions.cascade import Cascade, RefusedHolders
@@ -26,7 +26,7 @@ from oneread.transactions.loading import check_unchanged, load_rows, wanted_rows
 from oneread.transactions.moves import atomically
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.refusals import is_refusal
-from oneread.transactions.root import next_version
+from oneread.transactions.root import Root, next_version, parse_root
 from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, Swap, swap
 from oneread.transactions.unit_of_work import HoldersRefused, UnitOfWork
 
@@ -141,8 +141,10 @@ class NativeCommitter(NativeSystem):
 
     def _decide_saves(self, store: CountedStore, commit: Commit, now: int) -> bool:
         """Lets compiled code decide all changes and writes that; False where Python has to, and nothing was done."""
+        if not store.has_core:
+            return False
         changes = commit.changes
-        asked = [each.question() for each in changes]
+        asked = [each.question(partial(_read_root, store)) for each in changes]
         saves = [each for each in asked if each is not None]
         if not saves or len(saves) < len(asked):
             return False
@@ -310,6 +312,11 @@ class NativeCommitter(NativeSystem):
         """Raises SchemaMismatch unless this program may still write."""
         row = unit.load_one("system", FENCE_ROW)
         self._fence.check_writable(unit.store, None if row is None else row.get(VALUE))
+
+
+def _read_root(store: CountedStore, key: bytes) -> Root:
+    found = store.read_root(key)
+    return found if isinstance(found, EntityRow) else parse_root(found)
 
 
 class TaskStep:

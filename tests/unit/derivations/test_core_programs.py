@@ -21,6 +21,7 @@ SEEDS = 60
 HISTORIES = 12
 STEPS = 400
 DAY = date(2020, 1, 1)
+GIVEN = ("people", "stalls", "made", "changed")
 
 pytestmark = pytest.mark.skipif(binding.Program is None, reason="oneread-native is not installed")
 
@@ -47,6 +48,8 @@ def test_random_values_of_known_models(seed, monkeypatch, tmp_path):
     assert twin.followed > 5
     assert twin.holders > 10
     assert twin.together
+    assert twin.patched > 10
+    assert twin.deleted
 
 
 def test_a_sum_that_python_writes_with_an_exponent(monkeypatch, tmp_path):
@@ -112,9 +115,9 @@ def programs_of_examples():
 def do(db, chance, kept):
     """One step: mostly a save, of a new entity, or of one that was stored and is changed or not."""
     entity = chance.entity()
-    match chance.random.randrange(20):
-        case 0:
-            db.delete(type(entity), entity.ref())
+    match chance.random.randrange(27):
+        case 0 | 13 | 14:
+            deleted(db, chance, entity)
         case 1:
             db.create(entity)
         case 2 if kept:
@@ -126,5 +129,22 @@ def do(db, chance, kept):
         case 6 | 7 if kept:
             latest = {each.ref(): each for each in kept[-chance.one(2, 4, 20) :]}
             kept += db.save_all(latest.values())
+        case 8 | 9 | 10 | 11 | 12 if kept:
+            kept.append(patched(db, chance, entity))
         case _:
             kept.append(db.save(entity))
+
+
+def deleted(db, chance, entity):
+    version = db.version(entity) if not chance.random.randrange(4) else None
+    db.delete(type(entity), entity.ref(), if_version=version)
+
+
+def patched(db, chance, entity):
+    """An entity, which may not be there, with some fields of another."""
+    own = [name for name in type(entity).__struct_fields__[len(entity.ref().key) :] if name not in GIVEN]
+    names = chance.random.sample(own, min(chance.one(1, 1, 2, 99), len(own)))
+    stored = db.get(type(entity), entity.ref())
+    version = db.version(stored) if stored is not None and not chance.random.randrange(4) else None
+    changes = {name: getattr(entity, name) for name in names}
+    return db.patch(type(entity), entity.ref(), if_version=version, **changes)

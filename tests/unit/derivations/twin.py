@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from oneread.derivations.changes import Save
+from oneread.derivations.changes import Delete, Patch
 from oneread.engines.lmdb.transaction import Attempt
 from oneread.errors import OnereadError
 from oneread.store.engine import CORE_TABLES
@@ -13,20 +13,22 @@ class Twin:
     """Compares while tests run; `decided` counts the saves of each class, `left` those that are Python's.
 
     `followed` counts the commits in which holders were looked for, `holders` those that followed, and `together` the
-    saves of commits of several.
+    saves of commits of several, `patched` and `deleted` what no save did.
     """
 
     def __init__(self, patch):
         self.decided, self.left = Counter(), Counter()
-        self.followed = self.holders = self.together = 0
+        self.followed = self.holders = self.together = self.patched = self.deleted = 0
         self._latest = None
         decide_saves, attempt_first = NativeCommitter._decide_saves, NativeCommitter._attempt_first
 
         def decide(committer, store, commit, now):
             kept = Kept(store)
             decided = decide_saves(committer, kept, commit, now) if isinstance(store._rows, Attempt) else False
-            names = [type(each._entity).__name__ for each in commit.changes if isinstance(each, Save)]
+            names = [type(each._asked).__name__ for each in commit.changes if each._asked is not None]
             (self.decided if decided else self.left).update(names)
+            self.patched += decided and isinstance(commit.changes[0], Patch)
+            self.deleted += decided and isinstance(commit.changes[0], Delete)
             if decided:
                 self.followed += kept.decided.has_scanned
                 self.holders += len(kept.decided.writes[0]) - len(names)
@@ -74,6 +76,13 @@ class Kept:
 
     def __init__(self, store):
         self._store, self.decided = store, None
+
+    @property
+    def has_core(self):
+        return isinstance(self._store._rows, Attempt)
+
+    def read_root(self, key):
+        return self._store.read_root(key)
 
     def decide_saves(self, asked):
         return self._store._rows.decide_saves(asked)

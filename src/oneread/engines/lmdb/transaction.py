@@ -139,6 +139,8 @@ class _Abandoned(BaseException):
 class Attempt(embedded.RowWrites):
     """One job inside the group's transaction."""
 
+    has_core = binding.Program is not None
+
     def __init__(self, transaction: LmdbTransaction, tables: Tables, path: str, job: WriterJob) -> None:
         self._transaction = transaction
         self._tables = tables
@@ -264,7 +266,7 @@ class Attempt(embedded.RowWrites):
     def decide_saves(self, asked: SaveQuestions) -> DecidedSaves | None:
         if self._job.abandoned:
             raise _Abandoned
-        if self._written or binding.Program is None:
+        if self._written:
             return None
         transaction: Any = self._transaction
         tables = tuple([self._tables[table] for table in CORE_TABLES])

@@ -10,11 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from oneread import connect
-from oneread.derivations.changes import Save
 from oneread.engines.lmdb import binding
-from oneread.errors import OnereadError
-from oneread.store.engine import CORE_TABLES
+from oneread.engines.lmdb.transaction import Attempt
+from oneread.errors import Conflict, OnereadError
+from oneread.store.engine import CORE_TABLES, DELETED, PATCHED, SAVED
 from tests.unit.derivations.known_to_core import KNOWN, Chance
+from tests.unit.derivations.test_core_programs import do
 
 native = pytest.importorskip("oneread_native", reason="oneread-native is not installed")
 
@@ -30,19 +31,30 @@ def store(tmp_path_factory):
         pytest.skip("a process has one binding to LMDB, and this one has the other")
     folder, chance = tmp_path_factory.mktemp("store"), Chance(random.Random(1))
     with connect(f"lmdb://{folder}?durability=none", KNOWN, clock=lambda: NOW, workers=0) as db:
+        kept = []
         for _ in range(300):
             with suppress(OnereadError):
-                db.save(chance.entity())
-        catalog, questions = db.operations.catalog, []
-        while len(questions) < 200:
-            with suppress(OnereadError):
-                save = Save(catalog, chance.entity())
-                asked = save.question()
-                if asked is not None:
-                    questions.append((asked, save.follower_programs()))
+                kept.append(db.save(chance.entity()))
+        questions = questions_about(db, chance, kept)
     with native.open(str(folder), max_dbs=8, map_size=1 << 26, sync=False) as environment:
         tables = tuple(environment.open_db(name.encode(), create=False) for name in CORE_TABLES)
         yield SimpleNamespace(environment=environment, tables=tables, questions=questions)
+
+
+def questions_about(db, chance, kept):
+    """What is asked by verbs of which none is carried out."""
+    questions = []
+
+    def note(_attempt, asked):
+        questions.append((asked.saves[0], asked.followers))
+        raise Conflict("asked, and no more")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Attempt, "decide_saves", note)
+        while len(questions) < 300:
+            with suppress(OnereadError):
+                do(db, chance, kept)
+    return questions
 
 
 def decide(store, transaction, asked, holders):
@@ -77,8 +89,10 @@ def test_each_question_is_answered(store):
     saved = [each for each in answers if type(each) is not str]
     assert len(saved) > 60
     assert {each for each in answers if type(each) is str} >= {"a source is absent", "an unusual value"}
+    verbs = {asked.verb for (asked, _holders), each in zip(store.questions, answers, strict=True) if each in saved}
+    assert verbs == {SAVED, PATCHED, DELETED}
     for [(_version, document, _is_new)], _reads, writes, requests, _scanned in saved:
-        assert any(document in row for _key, row in writes[0])
+        assert any((document or b"m:e") in row for _key, row in writes[0])
         assert sum(count for count, _size in requests[1:]) >= sum(map(len, writes))
 
 
@@ -124,7 +138,7 @@ def test_mutated_tables(store):
                 continue
             count = len(asked.sources)
             for sources in (asked.sources, (*asked.sources, None)[: count + 1], asked.sources[:-1]):
-                question = (program, asked.key, asked.document, sources, None)
+                question = (program, asked.key, asked.document, sources, *asked[4:])
                 with suppress(TypeError):  # another number of references
                     reading.decide(store.tables, (question,), NOW, tuple(map(native.Program, holders)), INLINE)
     assert refused > ROUNDS // 4
@@ -138,11 +152,11 @@ def test_arguments_of_other_types(store, given):
     with store.environment.begin() as reading:
         right = [store.tables, (question,), NOW, programs, INLINE]
         assert reading.decide(*right)
-        for place in range(5):
-            calls = [[*right[:place], given, *right[place + 1 :]]]
+        for place in range(len(question)):
+            calls = [[*right[:place], given, *right[place + 1 :]]] if place < len(right) else []
             calls += [[right[0], ((*question[:place], given, *question[place + 1 :]),), *right[2:]]]
             for call in calls:
-                with suppress(TypeError, OverflowError, binding.Error):
+                with suppress(TypeError, ValueError, OverflowError, binding.Error):
                     assert type(reading.decide(*call)) in (str, tuple)
         with pytest.raises(TypeError):
             native.Program(given if type(given) is not bytes else 7)
