@@ -380,7 +380,9 @@ enum { MOST_REQUESTS = 40 };
 typedef struct {
     Span key;
     uint64_t version, own;
-    Span body, record; /* a body without data: the row was never written */
+    Span body, record; /* a body without data: there is no entity */
+    Span more;         /* further cells, spelled out: sequences */
+    size_t written;    /* its place among the rows that are written, counted from one */
     int is_deleted;
     int is_decided, is_listed; /* as one that copies what has changed */
 } Root;
@@ -458,6 +460,9 @@ void write_root(Unit *unit, Root *root, uint64_t version, uint64_t own, Span bod
 /* Replaces a root row by what stays of a deleted entity. */
 void write_deleted(Unit *unit, Root *root, uint64_t version, Span record);
 
+/* Raises the sequence of children of a kind to a number that was not given yet, in their root's row. */
+void raise_sequence(Unit *unit, Root *root, Span kind, uint64_t number);
+
 /* The version of a root row's next commit. */
 uint64_t next_version(Unit *unit, const Root *seen);
 
@@ -483,6 +488,7 @@ typedef struct {
     int64_t expected;    /* the own version that the row must have; negative for any */
     uint64_t holds;      /* which conditions hold for it, a bit for each */
     enum Verb verb;
+    uint64_t number; /* that it takes from a sequence; 0 for none */
 } Question;
 
 /* What came of it: the entity as it is stored. */

@@ -51,6 +51,7 @@ static void read_before(Decision *made) {
     const Root *seen = made->seen;
     const Program *program = made->program;
     const int64_t expected = made->asked->expected;
+    if (made->asked->number && (seen->body.data || seen->version)) stop(work, NUMBERED);
     if (seen->is_decided) stop(work, OTHER_ROW); /* the commit saves it twice */
     if (expected >= 0 && (uint64_t)expected != seen->own) stop(work, OTHER_VERSION);
     made->is_new = !seen->body.data;
@@ -58,7 +59,7 @@ static void read_before(Decision *made) {
     made->version = next_version(made->unit, seen);
     clear_record(program, &made->before);
     if (made->is_new) {
-        if (program->is_numbered) stop(work, NUMBERED);
+        if (program->is_numbered != (made->asked->number != 0)) stop(work, NUMBERED);
         return;
     }
     if (fields_of(work, seen->body, program->layout.data, made->old) != program->fields) stop(work, OTHER_LAYOUT);
@@ -355,6 +356,16 @@ static void store_one(Decision *made, Saved *saved) {
     *saved = (Saved){made->version, made->is_new, body};
 }
 
+/* Gives the entity its number, which its root takes note of. */
+static void take_number(Decision *made) {
+    for (int i = 0; i < made->program->reference_count; i++)
+        if (made->program->references[i].field == NO_FIELD) {
+            raise_sequence(made->unit, made->sources[i], made->program->kind, made->asked->number);
+            return;
+        }
+    stop(made->unit->work, NUMBERED);
+}
+
 static void delete_one(Decision *made, Saved *saved) {
     Unit *unit = made->unit;
     const Span key = made->seen->key;
@@ -396,6 +407,7 @@ static void decide_one(Decision *made, const Questions *all, const Question *ask
         delete_one(made, saved);
     else
         store_one(made, saved);
+    if (asked->number) take_number(made);
     answer->has_scanned |= follow(made, all, &before);
 }
 
@@ -404,7 +416,7 @@ static void read_roots(Unit *unit, const Questions *asked) {
     for (size_t i = 0; i < asked->count; i++) {
         const Question *each = &asked->first[i];
         if (each->key.size < each->program->start) stop(unit->work, OTHER_VALUE);
-        root_at(unit, each->key);
+        if (!each->number) root_at(unit, each->key);
         for (int j = 0; j < each->program->reference_count; j++) {
             const Span source = each->sources[j];
             if (!source.data) continue;
@@ -414,6 +426,10 @@ static void read_roots(Unit *unit, const Questions *asked) {
         }
     }
     count_reads(unit, 0);
+    const size_t first = unit->reads.count;
+    for (size_t i = 0; i < asked->count; i++)
+        if (asked->first[i].number) root_at(unit, asked->first[i].key);
+    count_reads(unit, first);
 }
 
 void decide(Work *work, const Questions *asked, Reader reader, Answer *answer) {

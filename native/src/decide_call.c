@@ -183,9 +183,10 @@ static int take_sources(Asked *call, PyObject *given, Question *question) {
     return 1;
 }
 
-/* One question: (program, key, document, sources, expected version or None, conditions that hold as bits, verb). */
+/* One question: (program, key, document, sources, expected version or None, conditions that hold as bits, verb, number of a
+ * sequence or 0). */
 static int take_question(Asked *call, PyObject *given, Question *question) {
-    if (!take_tuple(given, 7, "a question is a tuple of a program, key, document, sources, version, bits and verb"))
+    if (!take_tuple(given, 8, "a question is a tuple of a program, key, document, sources, version, bits, verb, number"))
         return 0;
     PyObject *expected = PyTuple_GetItem(given, 4);
     question->program = take_program(PyTuple_GetItem(given, 0));
@@ -198,6 +199,7 @@ static int take_question(Asked *call, PyObject *given, Question *question) {
     const unsigned long verb = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLong(PyTuple_GetItem(given, 6));
     if (!PyErr_Occurred() && verb > LAST_VERB) PyErr_SetString(PyExc_ValueError, "a verb is a number from 0 to 2");
     question->verb = (enum Verb)verb;
+    question->number = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GetItem(given, 7));
     return !PyErr_Occurred();
 }
 

@@ -7,19 +7,23 @@ enum {
     FORM_ONE = 1,
     FORM_ROOT = 3,
     FORM_OWN = 4,
+    FORM_MORE = 5,
     ONE_HEAD = 6,
     ROOT_HEAD = 8,
     OWN_HEAD = 14,
+    MORE_HEAD = 16,
     VERSION_BYTES = 8,
     MOST_BODY = 0xffff,
     MOST_VALUE = 500000,
-    COLUMN_BYTES = 3,
-    MOST_CELL = 40, /* bytes of a cell that is spelled out, without its value, and of a version */
+    MOST_CELL = 40,  /* bytes of a cell that is spelled out, without its value, and of a version */
+    MOST_CELLS = 16, /* of a root row, besides those of the entity */
     AMOUNT_BYTES = 64,
     FIRST_ROOM = 16
 };
 
-static const char VERSION_COLUMN[] = "d:v", RECORD_COLUMN[] = "m:e";
+enum { COLUMN_BYTES = 3 };
+static const uint8_t VERSION_COLUMN[] = {'d', ':', 'v'}, RECORD_COLUMN[] = {'m', ':', 'e'};
+static const uint8_t SEQUENCE_COLUMN[] = {'m', ':', 's'}; /* and the kind of the children */
 static const uint64_t STAMPS = (uint64_t)1 << 45;
 static const uint8_t NO_BYTES[1] = {0};
 const Span NOTHING = {NO_BYTES, 0};
@@ -116,11 +120,16 @@ Span stamped(Unit *unit, uint64_t stamp, Span value) {
 
 /* ---- root rows ---- */
 
+/* The name of the column of a cell that is spelled out; empty where there is none. */
+static Span column_of(Span cell) {
+    Span parts[3], name;
+    return elements_of(cell, parts, 3) == 3 && binary_of(parts[0], &name) ? name : NOTHING;
+}
+
 /* The value of a cell that is spelled out; without data where it is that of another column. */
-static Span cell_of(Span cell, const char *column) {
-    Span parts[3], name, value;
-    if (elements_of(cell, parts, 3) != 3 || !binary_of(parts[0], &name) || !binary_of(parts[2], &value) ||
-        !is_same(name, (Span){(const uint8_t *)column, COLUMN_BYTES}))
+static Span cell_of(Span cell, Span column) {
+    Span parts[3], value;
+    if (!is_same(column_of(cell), column) || elements_of(cell, parts, 3) != 3 || !binary_of(parts[2], &value))
         return (Span){NULL, 0};
     return value;
 }
@@ -128,8 +137,9 @@ static Span cell_of(Span cell, const char *column) {
 /* Takes what is left of a deleted entity: a version, and a record. */
 static int take_deleted(Root *root, Span row) {
     Span cells[2];
-    if (!row.size || row.data[0] || elements_of((Span){row.data + 1, row.size - 1}, cells, 2) != 2) return 0;
-    const Span version = cell_of(cells[0], VERSION_COLUMN), record = cell_of(cells[1], RECORD_COLUMN);
+    if (row.data[0] || elements_of((Span){row.data + 1, row.size - 1}, cells, 2) != 2) return 0;
+    const Span version = cell_of(cells[0], (Span){VERSION_COLUMN, COLUMN_BYTES});
+    const Span record = cell_of(cells[1], (Span){RECORD_COLUMN, COLUMN_BYTES});
     if (!version.data || version.size != VERSION_BYTES || !record.data) return 0;
     root->version = number_at(version.data, VERSION_BYTES);
     root->record = record;
@@ -137,19 +147,34 @@ static int take_deleted(Root *root, Span row) {
     return 1;
 }
 
+static const size_t HEADS[] = {[FORM_ROOT] = ROOT_HEAD, [FORM_OWN] = OWN_HEAD, [FORM_MORE] = MORE_HEAD};
+
+/* Takes a living entity. */
+static int take_living(Root *root, Span row) {
+    const unsigned form = row.data[0] >> 5;
+    if (form < FORM_ROOT || form > FORM_MORE || row.size < HEADS[form]) return 0;
+    const size_t start = HEADS[form];
+    const uint64_t head = number_at(row.data, ROOT_HEAD);
+    const size_t size = head & MOST_BODY, left = row.size - start;
+    if (size > left || size < LAYOUT_BYTES) return 0;
+    const size_t record = form == FORM_MORE ? number_at(row.data + OWN_HEAD, MORE_HEAD - OWN_HEAD) : left - size;
+    if (record > left - size) return 0;
+    root->version = head >> 16 & (STAMPS - 1);
+    root->own = form == FORM_ROOT ? root->version : number_at(row.data + ROOT_HEAD, OWN_HEAD - ROOT_HEAD);
+    root->body = (Span){row.data + start, size};
+    root->record = (Span){root->body.data + size, record};
+    if (form == FORM_MORE) root->more = (Span){root->record.data + record, left - size - record};
+    return 1;
+}
+
+/* Takes a root row. Returns whether it is one that this core knows. */
+static int take_root(Root *root, Span row) {
+    return row.size && (take_deleted(root, row) || take_living(root, row));
+}
+
 static void read_root(Unit *unit, Root *root) {
     const Span row = read_row(unit, ROOTS, root->key);
-    if (!row.data || take_deleted(root, row)) return;
-    if (row.size < ROOT_HEAD) stop(unit->work, OTHER_ROW);
-    const uint64_t head = number_at(row.data, ROOT_HEAD);
-    const unsigned form = (unsigned)(head >> 61);
-    const size_t size = head & 0xffff, start = form == FORM_OWN ? OWN_HEAD : ROOT_HEAD;
-    if ((form != FORM_ROOT && form != FORM_OWN) || start + size > row.size || size < LAYOUT_BYTES)
-        stop(unit->work, OTHER_ROW);
-    root->version = head >> 16 & (STAMPS - 1);
-    root->own = form == FORM_OWN ? number_at(row.data + ROOT_HEAD, OWN_HEAD - ROOT_HEAD) : root->version;
-    root->body = (Span){row.data + start, size};
-    root->record = (Span){row.data + start + size, row.size - start - size};
+    if (row.data && !take_root(root, row)) stop(unit->work, OTHER_ROW);
 }
 
 Root *root_at(Unit *unit, Span key) {
@@ -166,49 +191,117 @@ uint64_t next_version(Unit *unit, const Root *seen) {
     return version;
 }
 
-void write_root(Unit *unit, Root *root, uint64_t version, uint64_t own, Span body, Span record) {
-    const size_t head = version == own ? ROOT_HEAD : OWN_HEAD;
-    if (body.size > MOST_BODY) stop(unit->work, TOO_LONG);
-    Writer start = take_memory(unit->work, head + body.size + record.size);
-    const uint64_t form = version == own ? FORM_ROOT : FORM_OWN;
-    write_number(start, form << 61 | version << 16 | body.size, ROOT_HEAD);
-    if (version != own) write_number(start + ROOT_HEAD, own, OWN_HEAD - ROOT_HEAD);
-    write_span(write_span(start + head, body), record);
-    root->version = version;
-    root->own = own;
-    root->body = (Span){start + head, body.size};
-    root->record = (Span){start + head + body.size, record.size};
-    root->is_decided = 1;
-    root->is_deleted = 0;
-    write_row(unit, ROOTS, root->key, (Span){start, head + body.size + record.size});
+/* Writes a root row, in place of what the unit has written for it before. */
+static void put_root(Unit *unit, Root *root, Span row) {
+    if (!root->written) {
+        write_row(unit, ROOTS, root->key, row);
+        root->written = unit->writes.count;
+        return;
+    }
+    if (row.size > MOST_VALUE) stop(unit->work, TOO_LONG);
+    unit->writes.first[root->written - 1].value = row;
 }
 
-static Writer write_cell(Writer to, const char *column, uint64_t stamp, Span value) {
-    to = write_binary(write_array_header(to, 3), (Span){(const uint8_t *)column, COLUMN_BYTES});
-    return write_binary(write_int(to, (int64_t)stamp), value);
+/* Writes a living entity as it is in the unit. */
+static void put_living(Unit *unit, Root *root) {
+    const unsigned form = root->more.data ? FORM_MORE : root->version == root->own ? FORM_ROOT : FORM_OWN;
+    const size_t size = HEADS[form] + root->body.size + root->record.size + root->more.size;
+    if (root->body.size > MOST_BODY) stop(unit->work, TOO_LONG);
+    if (form == FORM_MORE && (root->record.size > MOST_BODY || root->more.size > MOST_BODY)) stop(unit->work, TOO_LONG);
+    Writer start = take_memory(unit->work, size), to = start + HEADS[form];
+    write_number(start, (uint64_t)form << 61 | root->version << 16 | root->body.size, ROOT_HEAD);
+    if (form != FORM_ROOT) write_number(start + ROOT_HEAD, root->own, OWN_HEAD - ROOT_HEAD);
+    if (form == FORM_MORE) write_number(start + OWN_HEAD, root->record.size, MORE_HEAD - OWN_HEAD);
+    to = write_span(write_span(to, root->body), root->record);
+    if (root->more.data) write_span(to, root->more);
+    const Span row = {start, size};
+    take_living(root, row);
+    put_root(unit, root, row);
+}
+
+void write_root(Unit *unit, Root *root, uint64_t version, uint64_t own, Span body, Span record) {
+    root->version = version;
+    root->own = own;
+    root->body = body;
+    root->record = record;
+    root->is_decided = 1;
+    root->is_deleted = 0;
+    put_living(unit, root);
+}
+
+static Writer write_cell(Writer to, Span column, uint64_t stamp, Span value) {
+    return write_binary(write_int(write_binary(write_array_header(to, 3), column), (int64_t)stamp), value);
 }
 
 void write_deleted(Unit *unit, Root *root, uint64_t version, Span record) {
     uint8_t bytes[VERSION_BYTES];
+    if (root->more.data) stop(unit->work, NUMBERED);
     Writer start = take_memory(unit->work, 2 * MOST_CELL + record.size), to = start;
     write_number(bytes, version, VERSION_BYTES);
     *to++ = 0;
-    to = write_cell(write_array_header(to, 2), VERSION_COLUMN, version, (Span){bytes, VERSION_BYTES});
-    to = write_cell(to, RECORD_COLUMN, version, record);
+    to = write_array_header(to, 2);
+    to = write_cell(to, (Span){VERSION_COLUMN, COLUMN_BYTES}, version, (Span){bytes, VERSION_BYTES});
+    to = write_cell(to, (Span){RECORD_COLUMN, COLUMN_BYTES}, version, record);
     const Span row = {start, (size_t)(to - start)};
-    *root = (Root){.key = root->key, .is_decided = 1, .is_listed = root->is_listed};
+    root->own = 0;
+    root->body = (Span){NULL, 0};
+    root->is_decided = 1;
     take_deleted(root, row);
-    write_row(unit, ROOTS, root->key, row);
+    put_root(unit, root, row);
 }
 
-/* How much of a stored row costs do not count. */
-static size_t uncounted(const Row *row) {
+/* Writes the cells of sequences, in the order of their columns, with this one in place of any that it had. */
+static Writer write_sequences(Writer to, const Span *cells, int count, Span column, Span cell) {
+    int before = 0, is_there = 0;
+    for (int i = 0; i < count; i++) {
+        is_there |= cell_of(cells[i], column).data != NULL;
+        before += is_below(column_of(cells[i]), column);
+    }
+    to = write_array_header(to, (size_t)(count + 1 - is_there));
+    for (int i = 0; i < before; i++) to = write_span(to, cells[i]);
+    to = write_span(to, cell);
+    for (int i = before + is_there; i < count; i++) to = write_span(to, cells[i]);
+    return to;
+}
+
+void raise_sequence(Unit *unit, Root *root, Span kind, uint64_t number) {
+    Span cells[MOST_CELLS];
+    uint8_t name[COLUMN_BYTES + LAYOUT_BYTES], bytes[VERSION_BYTES];
+    const int count = root->more.data ? elements_of(root->more, cells, MOST_CELLS) : 0;
+    if (!root->body.data || count < 0 || kind.size != LAYOUT_BYTES) stop(unit->work, OTHER_ROW);
+    write_span(write_span(name, (Span){SEQUENCE_COLUMN, COLUMN_BYTES}), kind);
+    const Span column = {name, sizeof name};
+    for (int i = 0; i < count; i++) {
+        const Span value = cell_of(cells[i], column);
+        if (value.data && (value.size != VERSION_BYTES || number_at(value.data, VERSION_BYTES) >= number))
+            stop(unit->work, NUMBERED);
+    }
+    root->version = next_version(unit, root);
+    write_number(bytes, number, VERSION_BYTES);
+    Writer cell = take_memory(unit->work, MOST_CELL);
+    const Writer end = write_cell(cell, column, root->version, (Span){bytes, VERSION_BYTES});
+    Writer start = take_memory(unit->work, 8 + root->more.size + MOST_CELL);
+    const Writer stop_at = write_sequences(start, cells, count, column, (Span){cell, (size_t)(end - cell)});
+    root->more = (Span){start, (size_t)(stop_at - start)};
+    put_living(unit, root);
+}
+
+/* The bytes of a root row that costs count: those of the values of its cells. */
+static size_t counted_root(Span row) {
+    Root root = {.version = 0};
+    Span cells[MOST_CELLS], parts[3], value;
+    if (!take_root(&root, row)) return 0;
+    size_t size = VERSION_BYTES + root.body.size + root.record.size;
+    const int count = root.more.data ? elements_of(root.more, cells, MOST_CELLS) : 0;
+    for (int i = 0; i < count; i++)
+        if (elements_of(cells[i], parts, 3) == 3 && binary_of(parts[2], &value)) size += value.size;
+    return size;
+}
+
+/* The bytes of a row's values. */
+static size_t counted(const Row *row) {
     if (!row->value.data) return 0;
-    if (row->table != ROOTS) return ONE_HEAD;
-    Root deleted;
-    if (take_deleted(&deleted, row->value)) return row->value.size - VERSION_BYTES - deleted.record.size;
-    const size_t head = row->value.data[0] >> 5 == FORM_OWN ? OWN_HEAD : ROOT_HEAD;
-    return head - VERSION_BYTES;
+    return row->table == ROOTS ? counted_root(row->value) : row->value.size - ONE_HEAD;
 }
 
 /* ---- groups ---- */
@@ -285,7 +378,7 @@ void count_reads(Unit *unit, size_t first) {
     if (unit->reads.count == first) return;
     for (size_t i = first; i < unit->reads.count; i++) {
         const Row *row = &unit->reads.first[i];
-        if (row->value.data) bytes += row->value.size - uncounted(row);
+        bytes += counted(row);
     }
     count_request(unit, unit->reads.count - first, bytes);
 }
@@ -309,7 +402,7 @@ void count_writes(Unit *unit) {
     for (size_t i = 0; i < unit->writes.count; i++) {
         const Row *row = &unit->writes.first[i];
         found[row->table].rows++;
-        found[row->table].bytes += row->key.size + row->value.size - uncounted(row);
+        found[row->table].bytes += row->key.size + counted(row);
     }
     for (int table = 0; table < TABLES; table++)
         if (found[table].rows) count_request(unit, found[table].rows, found[table].bytes);

@@ -132,7 +132,9 @@ class WritingChange(PlainChange):
         if holds is None:
             return None
         self._asked = entity
-        return SaveQuestion(program.table, self.key, document, sources, expected, holds, verb)
+        numbered = None if self.sequence is None else self._catalog.type_of(entity).numbered
+        number = 0 if numbered is None else getattr(entity, numbered)
+        return SaveQuestion(program.table, self.key, document, sources, expected, holds, verb, number)
 
     def follower_programs(self) -> tuple[bytes, ...]:
         return self._catalog.core_programs.of_followers(type(self._asked))
@@ -333,7 +335,7 @@ class Save(WritingChange):
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
 
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:  # noqa: ARG002 - part of the contract
-        if type(self) is not Save or self.sequence is not None or self._mode == "keep":  # others decide otherwise
+        if type(self) is not Save or self._mode == "keep":  # others decide otherwise
             return None
         expected = 0 if self._mode == "create" else self._if_version
         return self._question(SAVED, self._entity, self._refs, expected)

@@ -114,6 +114,8 @@ class SaveQuestion(NamedTuple):
     """A bit for each condition of the program that holds for the entity."""
     verb: int
     """`SAVED`, `PATCHED` or `DELETED`."""
+    number: int
+    """That it takes from the sequence of its entity group; 0 for none."""
 
 
 class SaveQuestions(NamedTuple):

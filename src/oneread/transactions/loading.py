@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from oneread.errors import Conflict, StillReferenced
 from oneread.store.rows import EntityRow, Row, RowRange
@@ -25,18 +25,23 @@ def load_rows(unit: UnitOfWork, changes: Sequence[Change]) -> None:
     unit.load("roots", wanted_rows(changes))
     numbered = [change for change in changes if change.sequence is not None]
     if len(numbered) > 1:
-        unit.load_new(_numbered_keys(numbered, unit))
+        unit.load_new(take_numbers(numbered, unit.roots.row, unit.name_of))
 
 
-def _numbered_keys(changes: Iterable[Change], unit: UnitOfWork) -> list[bytes]:
-    """The keys that children will have, unless one of their commit brings a number, so that they are read together."""
+def take_numbers(
+    changes: Iterable[Change], row_of: Callable[[bytes], Row | None], name_of: Callable[[bytes], object]
+) -> list[bytes]:
+    """Gives children the numbers that they will have, unless one of their commit brings one; returns their keys.
+
+    `row_of` are root rows as they were read.
+    """
     last: dict[NumberSequence, int] = {}
     keys: list[bytes] = []
     for change in changes:
         sequence = change.sequence
         assert sequence is not None, "only children that wait for a number"
         if sequence not in last:
-            last[sequence] = last_number(unit.roots.row(sequence.root), sequence, unit.name_of)
+            last[sequence] = last_number(row_of(sequence.root), sequence, name_of)
         last[sequence] += 1
         change.take_number(last[sequence])
         keys.append(change.key)

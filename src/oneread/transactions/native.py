@@ -16,13 +16,13 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.engine import SaveQuestions
 from oneread.store.limits import INLINE_HOLDERS
-from oneread.store.rows import VALUE, EntityRow
+from oneread.store.rows import VALUE, EntityRow, Row, cells_of_entity
 from oneread.transactions import outbox
 from oneread.transactions.alone import is_alone, load_alone, writes_alone
 from oneread.transactions.cascade import Cascade, RefusedHolders
 from oneread.transactions.commit import Change, Commit, FollowChanges, WriteFence
 from oneread.transactions.derived_writes import Group
-from oneread.transactions.loading import check_unchanged, load_rows, wanted_rows
+from oneread.transactions.loading import check_unchanged, load_rows, take_numbers, wanted_rows
 from oneread.transactions.moves import atomically
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.refusals import is_refusal
@@ -144,6 +144,9 @@ class NativeCommitter(NativeSystem):
         if not store.has_core:
             return False
         changes = commit.changes
+        numbered = [each for each in changes if each.sequence is not None]
+        if numbered:
+            take_numbers(numbered, partial(_read_row, store), self.name_of)
         asked = [each.question(partial(_read_root, store)) for each in changes]
         saves = [each for each in asked if each is not None]
         if not saves or len(saves) < len(asked):
@@ -317,6 +320,11 @@ class NativeCommitter(NativeSystem):
 def _read_root(store: CountedStore, key: bytes) -> Root:
     found = store.read_root(key)
     return found if isinstance(found, EntityRow) else parse_root(found)
+
+
+def _read_row(store: CountedStore, key: bytes) -> Row | None:
+    found = store.read_root(key)
+    return cells_of_entity(found) if isinstance(found, EntityRow) else found
 
 
 class TaskStep:

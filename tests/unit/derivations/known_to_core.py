@@ -8,6 +8,7 @@ from uuid import UUID
 
 from oneread import (
     CREATED,
+    GENERATED,
     UPDATED,
     Aggregate,
     Copy,
@@ -51,6 +52,7 @@ class Place(Model[str]):
     since: date
     people: int = rollup(lambda: PeopleOfPlace.people)
     stalls: int = rollup(lambda: PeopleOfPlace.stalls)
+    lines: int = rollup(lambda: LinesOfPlace.lines)
 
 
 class Seen(Copy[Place]):
@@ -131,6 +133,22 @@ class Visit(Model[Ref[Person], date, UUID]):
     tags: list[str]
     made: datetime = CREATED
     changed: datetime = UPDATED
+
+
+class Line(Model[Ref[Place], int]):
+    """A child of a place, which gives it a number, and shows how many there are."""
+
+    child_of = Place
+
+    place: Key[Ref[Place]]
+    number: Key[int] = GENERATED
+    by: Ref[Person] | None
+    text: str
+
+
+class LinesOfPlace(Aggregate[Line]):
+    place: Ref[Place] = by(Line.place)
+    lines: int = count()
 
 
 class StallsOfKeeper(Aggregate[Stall]):
@@ -218,8 +236,9 @@ class Years(Aggregate[Visit]):
     visits: int = count()
 
 
-MODELS = [Place, Person, Pass, Stall, Visit]
+MODELS = [Place, Person, Pass, Stall, Visit, Line]
 VIEWS = [
+    LinesOfPlace,
     StallsOfKeeper,
     PeopleOfPlace,
     Busy,
@@ -328,5 +347,11 @@ class Chance:
             tags=self.one([], ["a"], ["b", "\x00"], ["x"] * 20),
         )  # fmt: skip
 
+    def line(self):
+        number = self.one(GENERATED, GENERATED, GENERATED, 1, 2, 3)
+        by_whom = self.one(None, Person.at(self.random.randrange(5)))
+        return Line(place=Place.at(self.one(*"ABCD")), number=number, by=by_whom, text=self.text()[:60])
+
     def entity(self):
-        return self.one(self.place, self.person, self.a_pass, self.stall, self.visit, self.visit, self.visit)()
+        usual = self.place, self.person, self.a_pass, self.stall, self.line
+        return self.one(*usual, self.visit, self.visit, self.visit)()

@@ -21,7 +21,7 @@ SEEDS = 60
 HISTORIES = 12
 STEPS = 400
 DAY = date(2020, 1, 1)
-GIVEN = ("people", "stalls", "made", "changed")
+GIVEN = ("people", "stalls", "lines", "made", "changed")
 
 pytestmark = pytest.mark.skipif(binding.Program is None, reason="oneread-native is not installed")
 
