@@ -243,6 +243,7 @@ typedef struct {
     uint8_t ranges;    /* over which its rows are spread */
     uint8_t parts;     /* of its key; none where this core does not make its keys */
     uint8_t types[MOST_PARTS];
+    Span accepted; /* the layouts of what it may refer to, one after the other */
 } Reference;
 
 typedef struct {
@@ -363,7 +364,7 @@ typedef struct {
     Span key, value; /* a value without data: the row is absent, or is to be removed */
 } Row;
 
-/* Rows, in the order in which they were added. */
+/* Rows, in the order in which they were added; of those that are written each is there once. */
 typedef struct {
     Row *first;
     size_t count, room;
@@ -382,9 +383,8 @@ typedef struct {
     uint64_t version, own;
     Span body, record; /* a body without data: there is no entity */
     Span more;         /* further cells, spelled out: sequences */
-    size_t written;    /* its place among the rows that are written, counted from one */
     int is_deleted;
-    int is_decided, is_listed; /* as one that copies what has changed */
+    int is_given, has_followed, is_listed; /* saved by a question; as one that copies what has changed */
 } Root;
 
 enum { MOST_SLOTS = 24 };
@@ -393,7 +393,7 @@ enum { MOST_SLOTS = 24 };
 typedef struct {
     Span key;
     Span row; /* as it is in the unit; without data where it is absent */
-    int is_read, is_settled;
+    int is_read;
     int count;
     Number amounts[MOST_SLOTS];
 } Sum;
@@ -419,6 +419,7 @@ typedef struct {
     Touched *touched; /* those that have not been followed */
     size_t touched_count, touched_room;
     Rows reads, writes;
+    Map written[TABLES]; /* those that are written, by their keys */
     Counted requests[MOST_REQUESTS]; /* as many as Python makes, in no order */
     int request_count;
 } Unit;
@@ -447,7 +448,7 @@ void note_touched(Unit *unit, Touched group);
 /* Counts a request for the rows that were read since there were so many, of one table; none where there are none. */
 void count_reads(Unit *unit, size_t first);
 
-/* Adds a row to those that are written; `remove_row` one that is removed. */
+/* Adds a row to those that are written, or puts it in place of the one with its key; `remove_row` one that is removed. */
 void write_row(Unit *unit, enum Table table, Span key, Span value);
 void remove_row(Unit *unit, enum Table table, Span key);
 
@@ -465,6 +466,9 @@ void raise_sequence(Unit *unit, Root *root, Span kind, uint64_t number);
 
 /* The version of a root row's next commit. */
 uint64_t next_version(Unit *unit, const Root *seen);
+
+/* Whether a row of a range is among those that are written, or removed. */
+int has_written(const Unit *unit, enum Table table, Span start, Span stop_at);
 
 /* Counts a request. */
 void count_request(Unit *unit, size_t rows, size_t bytes);
@@ -506,6 +510,9 @@ typedef struct {
     const Program *const *followers; /* of the entities that may follow */
     int follower_count;
     int most_holders; /* that follow their source in the commit */
+    const Span *known; /* keys of root rows whose request was counted */
+    size_t known_count;
+    int is_in_turn; /* what follows from each is decided before the next one; else after all */
 } Questions;
 
 typedef struct {

@@ -52,7 +52,8 @@ static void read_before(Decision *made) {
     const Program *program = made->program;
     const int64_t expected = made->asked->expected;
     if (made->asked->number && (seen->body.data || seen->version)) stop(work, NUMBERED);
-    if (seen->is_decided) stop(work, OTHER_ROW); /* the commit saves it twice */
+    if (seen->is_given && made->asked->verb != SAVE) stop(work, OTHER_ROW); /* it was asked of what is stored */
+    if (seen->has_followed && made->asked->verb == DELETE) stop(work, OTHER_ROW);
     if (expected >= 0 && (uint64_t)expected != seen->own) stop(work, OTHER_VERSION);
     made->is_new = !seen->body.data;
     if (made->is_new && made->asked->verb != SAVE) stop(work, OTHER_ROW);
@@ -105,11 +106,22 @@ Span filled_copy(Work *work, const Reference *reference, Span given, const Span 
     return (Span){start, (size_t)(to - start)};
 }
 
-/* The fields of a source that the entity did not refer to before. */
+/* Whether a reference may refer to an entity of this document, in a layout that this core knows. */
+static int is_accepted(const Reference *reference, Span body) {
+    for (size_t i = 0; i + LAYOUT_BYTES <= reference->accepted.size; i += LAYOUT_BYTES)
+        if (!memcmp(reference->accepted.data + i, body.data, LAYOUT_BYTES)) return 1;
+    return 0;
+}
+
+/* The fields of a source that the entity did not refer to before; none where they are not looked at. */
 static int fields_of_source(Decision *made, int place, Span *fields) {
     const Reference *reference = &made->program->references[place];
     const Root *source = made->sources[place];
     if (!source->body.data) stop(made->unit->work, NO_SOURCE);
+    if (!reference->is_copy && !reference->expiry.path.count) {
+        if (!is_accepted(reference, source->body)) stop(made->unit->work, OTHER_LAYOUT);
+        return 0;
+    }
     const int count = fields_of(made->unit->work, source->body, reference->layout, fields);
     if (is_expired(made->unit, fields, count, &reference->expiry)) stop(made->unit->work, NO_SOURCE);
     return count;
@@ -382,7 +394,7 @@ static int follow(Decision *made, const Questions *all, const Root *before) {
     if (is_deleted && made->program->is_held) expect_none(unit, HOLDS, before->key);
     if (!made->program->is_copied || (made->is_new && !before->version)) return is_deleted;
     if (!is_deleted && is_same(made->before.copied, made->after.copied)) return 0;
-    if (all->count > 1) stop(unit->work, COPIED);
+    if (all->count > 1 && !all->is_in_turn) stop(unit->work, COPIED);
     if (is_deleted || made->is_new)
         expect_none(unit, BACK_REFERENCES, before->key);
     else
@@ -408,11 +420,26 @@ static void decide_one(Decision *made, const Questions *all, const Question *ask
     else
         store_one(made, saved);
     if (asked->number) take_number(made);
+    made->seen->is_given = 1;
     answer->has_scanned |= follow(made, all, &before);
+    if (all->is_in_turn) follow_groups(unit, all);
+}
+
+/* Of what has followed since it was saved, how it is now. */
+static void take_followed(Unit *unit, const Questions *asked, Saved *saved) {
+    for (size_t i = 0; i < asked->count; i++) {
+        const Root *root = root_at(unit, asked->first[i].key);
+        if (!root->has_followed) continue;
+        if (!root->body.data) stop(unit->work, OTHER_ROW);
+        saved[i].version = root->own;
+        saved[i].body = root->body;
+    }
 }
 
 /* Reads all root rows that are named: the entities' own, and their sources'. */
 static void read_roots(Unit *unit, const Questions *asked) {
+    for (size_t i = 0; i < asked->known_count; i++) root_at(unit, asked->known[i]);
+    size_t first = unit->reads.count;
     for (size_t i = 0; i < asked->count; i++) {
         const Question *each = &asked->first[i];
         if (each->key.size < each->program->start) stop(unit->work, OTHER_VALUE);
@@ -425,8 +452,8 @@ static void read_roots(Unit *unit, const Questions *asked) {
             if (each->verb == SAVE) root_at(unit, source);
         }
     }
-    count_reads(unit, 0);
-    const size_t first = unit->reads.count;
+    count_reads(unit, first);
+    first = unit->reads.count;
     for (size_t i = 0; i < asked->count; i++)
         if (asked->first[i].number) root_at(unit, asked->first[i].key);
     count_reads(unit, first);
@@ -446,6 +473,7 @@ void decide(Work *work, const Questions *asked, Reader reader, Answer *answer) {
     for (size_t i = 0; i < asked->count; i++)
         decide_one(made, asked, &asked->first[i], answer, &answer->saved[i]);
     follow_groups(unit, asked);
+    take_followed(unit, asked, answer->saved);
     settle_sums(unit);
     count_writes(unit);
 }

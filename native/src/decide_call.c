@@ -227,6 +227,18 @@ static int take_followers(Asked *call, PyObject *given) {
     return 1;
 }
 
+/* Takes the keys of root rows that were read before. */
+static int take_known(Asked *call, PyObject *given) {
+    if (!take_tuple(given, -1, "keys that are known are a tuple")) return 0;
+    const size_t count = (size_t)PyTuple_Size(given);
+    Span *known = take_memory(&call->work, (count + 1) * sizeof *known);
+    for (size_t i = 0; i < count; i++)
+        if (!span_of(PyTuple_GetItem(given, (Py_ssize_t)i), &known[i])) return 0;
+    call->questions.known = known;
+    call->questions.known_count = count;
+    return 1;
+}
+
 static int take_tables(Asked *call, Transaction *self, PyObject *given) {
     if (!take_tuple(given, TABLES, "tables are a tuple of three databases")) return 0;
     for (int i = 0; i < TABLES; i++)
@@ -242,7 +254,9 @@ static int take_asked(Asked *call, Transaction *self, PyObject **given) {
     const long most = PyErr_Occurred() ? 0 : PyLong_AsLong(given[4]);
     if (PyErr_Occurred()) return 0;
     call->questions.most_holders = (int)(most < 0 ? 0 : most > MOST_HOLDERS ? MOST_HOLDERS : most);
-    return take_tables(call, self, given[0]) && take_questions(call, given[1]) && take_followers(call, given[3]);
+    call->questions.is_in_turn = PyObject_IsTrue(given[6]);
+    return !PyErr_Occurred() && take_tables(call, self, given[0]) && take_questions(call, given[1]) &&
+           take_followers(call, given[3]) && take_known(call, given[5]);
 }
 
 static PyObject *decided(Asked *call, enum Why why) {
@@ -253,10 +267,11 @@ static PyObject *decided(Asked *call, enum Why why) {
 }
 
 PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
-    static const char *const known[] = {"tables", "questions", "now", "followers", "most_holders"};
-    static const Call parameters = {known, 5, 5, 5};
+    static const char *const known[] = {"tables", "questions", "now", "followers", "most_holders",
+                                        "known", "is_in_turn"};
+    static const Call parameters = {known, 7, 7, 7};
     Transaction *self = (Transaction *)object;
-    PyObject *found[5] = {NULL}, *answer = NULL;
+    PyObject *found[7] = {NULL}, *answer = NULL;
     Asked call;
     enum Why why;
     memset(&call, 0, sizeof call);

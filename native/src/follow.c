@@ -63,7 +63,7 @@ static const Program *program_of(Work *work, const Questions *asked, const Root 
 /* Begins with a holder: its program, its fields as they are, and what it contributes. */
 static void begin(Follower *made, const Questions *asked, const Root *holder, enum Follows what) {
     Work *work = made->unit->work;
-    if (!holder->body.data || holder->is_decided || holder->key.size <= LAYOUT_BYTES) stop(work, OTHER_ROW);
+    if (!holder->body.data || holder->key.size <= LAYOUT_BYTES) stop(work, OTHER_ROW);
     const Program *program = made->program = program_of(work, asked, holder, what);
     if (holder->key.size < program->start) stop(work, OTHER_ROW);
     if (fields_of(work, holder->body, program->layout.data, made->entity.fields) != program->fields)
@@ -88,6 +88,7 @@ static void end(Follower *made, Root *holder) {
     if (!is_same_record)
         differ(unit, program, holder->key, made->entity.suffix, version, &made->before, &made->after);
     write_root(unit, holder, version, own, body, record);
+    holder->has_followed = 1;
 }
 
 /* ---- who follows ---- */
@@ -114,6 +115,7 @@ static void scan(Holders *holders, Span start, Span stop_at) {
     Unit *unit = holders->unit;
     const int room = holders->most + 1 - holders->rows;
     if (!is_below(start, stop_at)) return;
+    if (has_written(unit, VIEWS, start, stop_at)) stop(unit->work, COPIED); /* who refers has changed in this commit */
     Span *found = take_memory(unit->work, (size_t)room * sizeof *found);
     const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, found, room);
     if (count < 0) stop(unit->work, NOT_READ);
@@ -150,8 +152,9 @@ static void find_holders(Holders *holders, Span before, Span after) {
 
 void expect_none(Unit *unit, const uint8_t *prefix, Span source) {
     Span found;
-    const Span start = joined(unit->work, (Span){prefix, 2}, source, NOTHING);
-    const int count = unit->reader.scan(unit->reader.of, VIEWS, start, end_of(unit->work, start), &found, 1);
+    const Span start = joined(unit->work, (Span){prefix, 2}, source, NOTHING), stop_at = end_of(unit->work, start);
+    if (has_written(unit, VIEWS, start, stop_at)) stop(unit->work, COPIED);
+    const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, &found, 1);
     if (count) stop(unit->work, count < 0 ? NOT_READ : COPIED);
     count_request(unit, 0, 0);
 }
@@ -171,6 +174,7 @@ void follow_holders(Unit *unit, const Questions *asked, Root *source, Span befor
     for (int i = 0; i < holders.count; i++) {
         begin(made, asked, holders.first[i], SOURCES);
         end(made, holders.first[i]);
+        holders.first[i]->is_listed = 0;
     }
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { PARTS = 19, REFERENCE_PARTS = 13, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, MOST_OWN = 16 };
+enum { PARTS = 19, REFERENCE_PARTS = 14, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, MOST_OWN = 16, MOST_VARIANTS = 64 };
 
 /* A whole number from 0 to `most`. */
 static unsigned take_number(Work *work, Span value, unsigned most) {
@@ -103,6 +103,7 @@ static const Reference *take_references(Work *work, Span value, unsigned fields,
         memcpy(made->kind, take_bytes(work, parts[10], 2, 2).data, 2);
         made->ranges = (uint8_t)take_number(work, parts[11], 0xff);
         take_types(work, parts[12], made);
+        made->accepted = take_bytes(work, parts[13], 0, 2 * MOST_VARIANTS);
     }
     return references;
 }

@@ -96,9 +96,21 @@ static Span read_row(Unit *unit, enum Table table, Span key) {
     return value;
 }
 
+/* Where the row with a key is among those that are written. */
+typedef struct {
+    Span key;
+    size_t place; /* counted from one */
+} Written;
+
 void write_row(Unit *unit, enum Table table, Span key, Span value) {
     if (key.size > MOST_KEY || value.size > MOST_VALUE) stop(unit->work, TOO_LONG);
+    Written *written = item_at(unit->work, &unit->written[table], key, sizeof *written);
+    if (written->place) {
+        unit->writes.first[written->place - 1].value = value;
+        return;
+    }
     add_row(unit->work, &unit->writes, (Row){table, key, value});
+    written->place = unit->writes.count;
 }
 
 void remove_row(Unit *unit, enum Table table, Span key) {
@@ -191,17 +203,6 @@ uint64_t next_version(Unit *unit, const Root *seen) {
     return version;
 }
 
-/* Writes a root row, in place of what the unit has written for it before. */
-static void put_root(Unit *unit, Root *root, Span row) {
-    if (!root->written) {
-        write_row(unit, ROOTS, root->key, row);
-        root->written = unit->writes.count;
-        return;
-    }
-    if (row.size > MOST_VALUE) stop(unit->work, TOO_LONG);
-    unit->writes.first[root->written - 1].value = row;
-}
-
 /* Writes a living entity as it is in the unit. */
 static void put_living(Unit *unit, Root *root) {
     const unsigned form = root->more.data ? FORM_MORE : root->version == root->own ? FORM_ROOT : FORM_OWN;
@@ -216,7 +217,7 @@ static void put_living(Unit *unit, Root *root) {
     if (root->more.data) write_span(to, root->more);
     const Span row = {start, size};
     take_living(root, row);
-    put_root(unit, root, row);
+    write_row(unit, ROOTS, root->key, row);
 }
 
 void write_root(Unit *unit, Root *root, uint64_t version, uint64_t own, Span body, Span record) {
@@ -224,7 +225,6 @@ void write_root(Unit *unit, Root *root, uint64_t version, uint64_t own, Span bod
     root->own = own;
     root->body = body;
     root->record = record;
-    root->is_decided = 1;
     root->is_deleted = 0;
     put_living(unit, root);
 }
@@ -245,9 +245,8 @@ void write_deleted(Unit *unit, Root *root, uint64_t version, Span record) {
     const Span row = {start, (size_t)(to - start)};
     root->own = 0;
     root->body = (Span){NULL, 0};
-    root->is_decided = 1;
     take_deleted(root, row);
-    put_root(unit, root, row);
+    write_row(unit, ROOTS, root->key, row);
 }
 
 /* Writes the cells of sequences, in the order of their columns, with this one in place of any that it had. */
@@ -344,12 +343,11 @@ void read_sum(Unit *unit, Sum *sum) {
     if (sum->row.data && (sum->row.size <= ONE_HEAD || sum->row.data[0] >> 5 != FORM_ONE)) stop(unit->work, OTHER_SUM);
 }
 
-/* Gives the row of a group what was added to it, once. */
+/* Gives the row of a group what was added to it since it was settled last. */
 static void settle_sum(Unit *unit, Sum *sum) {
     uint64_t stamp = unit->now;
     int64_t contributions;
     if (is_zero(sum)) return;
-    if (sum->is_settled) stop(unit->work, OTHER_SUM); /* it was read, and changed again */
     read_sum(unit, sum);
     if (sum->row.data) {
         const uint64_t before = number_at(sum->row.data, ONE_HEAD) & (STAMPS - 1);
@@ -359,7 +357,6 @@ static void settle_sum(Unit *unit, Sum *sum) {
     if (!int_of(element_at(value, 0), &contributions)) stop(unit->work, OTHER_SUM);
     sum->row = contributions ? stamped(unit, stamp, value) : (Span){NULL, 0};
     write_row(unit, COUNTS, sum->key, sum->row);
-    sum->is_settled = 1;
     sum->count = 0;
 }
 
@@ -381,6 +378,14 @@ void count_reads(Unit *unit, size_t first) {
         bytes += counted(row);
     }
     count_request(unit, unit->reads.count - first, bytes);
+}
+
+int has_written(const Unit *unit, enum Table table, Span start, Span stop_at) {
+    for (size_t i = 0; i < unit->writes.count; i++) {
+        const Row *row = &unit->writes.first[i];
+        if (row->table == table && !is_below(row->key, start) && is_below(row->key, stop_at)) return 1;
+    }
+    return 0;
 }
 
 void settle_sums(Unit *unit) {

@@ -326,7 +326,14 @@ class _Table:
             reference.kind.prefix,
             reference.kind.spread,
             _key_types(reference.kind),
+            b"".join(self._accepted(reference)),
         )
+
+    def _accepted(self, reference: Reference) -> Iterator[bytes]:
+        """The layouts of the entities to which a field may refer."""
+        for cls, each in self._types.items():
+            if each.kind is reference.kind and reference.accepts(cls):
+                yield each.layout.prefix
 
     def _route(self, layout: Layout[Any], route: str) -> DocumentPath:
         """The place of a copied value in its source; none for the route of what only refers."""
@@ -348,7 +355,11 @@ class _Table:
         if copied.may_be_awaited(None):
             raise _UnknownToCoreError(self._of.cls)
         for name, routes in copied.selections.items():
-            yield name, [self._route(self._layout, route) for route in routes]
+            yield name, [self._route(self._layout, route) if self._has(route) else () for route in routes]
+
+    def _has(self, route: str) -> bool:
+        """Whether entities of the class have a copied value; it may be that of a variant."""
+        return route.split(".", 1)[0] in [each.name for each in self._layout.fields]
 
     # Operations.
 

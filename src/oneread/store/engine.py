@@ -119,14 +119,18 @@ class SaveQuestion(NamedTuple):
 
 
 class SaveQuestions(NamedTuple):
-    """All entities of one commit, none of them twice."""
+    """All entities of one commit."""
 
     saves: Sequence[SaveQuestion]
     now: int
     followers: tuple[bytes, ...] = ()
     """The programs of entities that may follow: holders of copies, and what shows groups."""
     most_holders: int = 0
-    """How many holders follow their source, which is saved alone, in its commit; a task has more of them follow."""
+    """How many holders follow their source in its commit; a task has more of them follow."""
+    known: tuple[bytes, ...] = ()
+    """The keys of root rows that were read, and counted, before."""
+    is_in_turn: bool = False
+    """What follows from each is decided before the next one, as in a transaction; else after all of them."""
 
 
 class SavedEntity(NamedTuple):

@@ -16,7 +16,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.engine import SaveQuestions
 from oneread.store.limits import INLINE_HOLDERS
-from oneread.store.rows import VALUE, EntityRow, Row, cells_of_entity
+from oneread.store.rows import VALUE, Cell, EntityRow, Row, cells_of_entity
 from oneread.transactions import outbox
 from oneread.transactions.alone import is_alone, load_alone, writes_alone
 from oneread.transactions.cascade import Cascade, RefusedHolders
@@ -72,7 +72,7 @@ class NativeCommitter(NativeSystem):
         """
         freeing: dict[bytes, Change] = {}
         refused: dict[bytes, Exception] = {}
-        is_first = commit.basis is None and not commit.swaps
+        is_first = not commit.swaps
         while True:
             try:
                 if is_first:
@@ -112,32 +112,49 @@ class NativeCommitter(NativeSystem):
         if basis is None:
             self.cascade(unit, now, refused).commit(changes)
         else:
-            going: dict[bytes, dict[bytes, None]] = {}
-            unit.roots.going = going
-            load_rows(unit, changes)
-            for change in changes:  # one of them may make the source again whose delete comes before
-                self.cascade(unit, now, refused).commit([change])
-            unit.roots.going = None
-            self.cascade(unit, now, refused).let_go(going)
+            self._decide_in_turn(unit, changes, now, refused)
         return self._write(unit, commit, now)
 
+    def _decide_in_turn(
+        self, unit: UnitOfWork, changes: Sequence[Change], now: int, refused: RefusedHolders | None = None
+    ) -> None:
+        """Decides each change, with all that follows from it, before the next one."""
+        going: dict[bytes, dict[bytes, None]] = {}
+        unit.roots.going = going
+        load_rows(unit, changes)
+        for change in changes:  # one of them may make the source again whose delete comes before
+            self.cascade(unit, now, refused).commit([change])
+        unit.roots.going = None
+        self.cascade(unit, now, refused).let_go(going)
+
     def _attempt_first(self, store: CountedStore, commit: Commit) -> list[bytes]:
-        """The first attempt at a commit without a basis and without swaps."""
+        """The first attempt at a commit without swaps."""
         commit.is_deciding = False
         fence = store.read_values("system", [FENCE_ROW])[0]
         self._fence.check_writable(store, fence)
-        now = store.now()
+        unit, basis = None, commit.basis
+        now = store.now() if basis is None else basis.now
+        if basis is not None:
+            unit = self._unit_behind(fence, store)
+            check_unchanged(unit, basis)
         commit.is_deciding = True
         if self._decide_saves(store, commit, now):
             commit.is_deciding = False
             _write_beside(store, commit, now)
             return []
+        unit = unit or self._unit_behind(fence, store)
+        if basis is not None:
+            self._decide_in_turn(unit, commit.changes, now)
+        elif len(commit.changes) == 1 and commit.changes[0].sequence is None:
+            return self._attempt_one(unit, commit, now)
+        else:
+            self.cascade(unit, now).commit(commit.changes)
+        return self._write(unit, commit, now)
+
+    def _unit_behind(self, fence: Cell | None, store: CountedStore) -> UnitOfWork:
         unit = self.new_unit(store)
         unit.known("system")[FENCE_ROW] = None if fence is None else {VALUE: fence}
-        if len(commit.changes) == 1 and commit.changes[0].sequence is None:
-            return self._attempt_one(unit, commit, now)
-        self.cascade(unit, now).commit(commit.changes)
-        return self._write(unit, commit, now)
+        return unit
 
     def _decide_saves(self, store: CountedStore, commit: Commit, now: int) -> bool:
         """Lets compiled code decide all changes and writes that; False where Python has to, and nothing was done."""
@@ -152,7 +169,10 @@ class NativeCommitter(NativeSystem):
         if not saves or len(saves) < len(asked):
             return False
         followers = dict.fromkeys([program for each in changes for program in each.follower_programs()])
-        decided = store.decide_saves(SaveQuestions(saves, now, tuple(followers), self._inline))
+        basis = commit.basis
+        known = () if basis is None else (*basis.rows, *basis.followed)
+        is_in_turn = basis is not None
+        decided = store.decide_saves(SaveQuestions(saves, now, tuple(followers), self._inline, known, is_in_turn))
         if decided is None:
             return False
         for change, saved in zip(changes, decided.saved, strict=True):

@@ -107,7 +107,18 @@ class Pass(Model[str]):
     until: datetime | None
 
 
+class Season(Pass):
+    """A variant, with a field that others copy."""
+
+    title: str | None
+
+
 class Held(Copy[Pass]):
+    until: datetime | None
+
+
+class Titles(Copy[Season]):
+    title: str | None
     until: datetime | None
 
 
@@ -144,6 +155,8 @@ class Line(Model[Ref[Place], int]):
     number: Key[int] = GENERATED
     by: Ref[Person] | None
     text: str
+    season: Titles | None
+    shown: Ref[Pass] | None = reference(on_delete="refuse")
 
 
 class LinesOfPlace(Aggregate[Line]):
@@ -236,7 +249,7 @@ class Years(Aggregate[Visit]):
     visits: int = count()
 
 
-MODELS = [Place, Person, Pass, Stall, Visit, Line]
+MODELS = [Place, Person, Pass, Season, Stall, Visit, Line]
 VIEWS = [
     LinesOfPlace,
     StallsOfKeeper,
@@ -328,7 +341,8 @@ class Chance:
 
     def a_pass(self):
         at = datetime.fromtimestamp(self.random.randrange(990, 1010), UTC)
-        return Pass(code=self.one(*"pqr"), until=self.one(None, at))
+        code, until = self.one(*"pqrs"), self.one(None, at)
+        return self.one(Pass(code=code, until=until), Season(code=code, until=until, title=self.one(None, "a", "b")))
 
     def stall(self):
         place = self.one(None, Place.at(self.one(*"ABCD")))
@@ -347,10 +361,16 @@ class Chance:
             tags=self.one([], ["a"], ["b", "\x00"], ["x"] * 20),
         )  # fmt: skip
 
+    def passes(self):
+        code = self.one(*"pqrs")
+        return {"season": self.one(None, Titles.of(code)), "shown": self.one(None, Pass.at(code))}
+
     def line(self):
         number = self.one(GENERATED, GENERATED, GENERATED, 1, 2, 3)
         by_whom = self.one(None, Person.at(self.random.randrange(5)))
-        return Line(place=Place.at(self.one(*"ABCD")), number=number, by=by_whom, text=self.text()[:60])
+        return Line(
+            place=Place.at(self.one(*"ABCD")), number=number, by=by_whom, text=self.text()[:60], **self.passes()
+        )
 
     def entity(self):
         usual = self.place, self.person, self.a_pass, self.stall, self.line

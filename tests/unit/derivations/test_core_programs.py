@@ -46,10 +46,11 @@ def test_random_values_of_known_models(seed, monkeypatch, tmp_path):
     assert set(twin.decided) == {each.__name__ for each in MODELS}
     assert twin.decided.total() > STEPS // 4
     assert twin.followed > 5
-    assert twin.holders > 10
+    assert twin.holders > 3
     assert twin.together
     assert twin.patched > 10
     assert twin.deleted
+    assert twin.in_turn > 3
 
 
 def test_a_sum_that_python_writes_with_an_exponent(monkeypatch, tmp_path):
@@ -99,7 +100,7 @@ def test_every_table_of_random_schemas_is_a_program():
 
 def test_how_much_of_the_example_sites_is_known():
     known = [program is not None for program in programs_of_examples()]
-    assert (sum(known), len(known)) == (25, 38)
+    assert (sum(known), len(known)) == (28, 38)
 
 
 def programs_of_examples():
@@ -115,7 +116,7 @@ def programs_of_examples():
 def do(db, chance, kept):
     """One step: mostly a save, of a new entity, or of one that was stored and is changed or not."""
     entity = chance.entity()
-    match chance.random.randrange(27):
+    match chance.random.randrange(31):
         case 0 | 13 | 14:
             deleted(db, chance, entity)
         case 1:
@@ -131,8 +132,23 @@ def do(db, chance, kept):
             kept += db.save_all(latest.values())
         case 8 | 9 | 10 | 11 | 12 if kept:
             kept.append(patched(db, chance, entity))
+        case 15 | 16 | 17 | 18:
+            db.transact(lambda tx: [written(tx, chance, kept) for _ in range(chance.one(1, 2, 3, 6))])
         case _:
             kept.append(db.save(entity))
+
+
+def written(tx, chance, kept):
+    """One step of a transaction; what it refuses is left out."""
+    entity = chance.one(chance.entity(), *kept[-3:])
+    verb = chance.one(tx.save, tx.save, tx.create, tx.patch, tx.patch, tx.delete)
+    with suppress(OnereadError):
+        if verb == tx.delete:
+            tx.delete(type(entity), entity.ref())
+        elif verb == tx.patch:
+            tx.patch(type(entity), entity.ref(), **some_fields(chance, entity))
+        else:
+            kept.append(verb(entity))
 
 
 def deleted(db, chance, entity):
@@ -142,9 +158,12 @@ def deleted(db, chance, entity):
 
 def patched(db, chance, entity):
     """An entity, which may not be there, with some fields of another."""
-    own = [name for name in type(entity).__struct_fields__[len(entity.ref().key) :] if name not in GIVEN]
-    names = chance.random.sample(own, min(chance.one(1, 1, 2, 99), len(own)))
     stored = db.get(type(entity), entity.ref())
     version = db.version(stored) if stored is not None and not chance.random.randrange(4) else None
-    changes = {name: getattr(entity, name) for name in names}
-    return db.patch(type(entity), entity.ref(), if_version=version, **changes)
+    return db.patch(type(entity), entity.ref(), if_version=version, **some_fields(chance, entity))
+
+
+def some_fields(chance, entity):
+    own = [name for name in type(entity).__struct_fields__[len(entity.ref().key) :] if name not in GIVEN]
+    names = chance.random.sample(own, min(chance.one(1, 1, 2, 99), len(own)))
+    return {name: getattr(entity, name) for name in names}

@@ -13,12 +13,13 @@ class Twin:
     """Compares while tests run; `decided` counts the saves of each class, `left` those that are Python's.
 
     `followed` counts the commits in which holders were looked for, `holders` those that followed, and `together` the
-    saves of commits of several, `patched` and `deleted` what no save did.
+    saves of commits of several, `patched` and `deleted` what no save did,
+    `in_turn` the transactions.
     """
 
     def __init__(self, patch):
         self.decided, self.left = Counter(), Counter()
-        self.followed = self.holders = self.together = self.patched = self.deleted = 0
+        self.followed = self.holders = self.together = self.patched = self.deleted = self.in_turn = 0
         self._latest = None
         decide_saves, attempt_first = NativeCommitter._decide_saves, NativeCommitter._attempt_first
 
@@ -27,6 +28,7 @@ class Twin:
             decided = decide_saves(committer, kept, commit, now) if isinstance(store._rows, Attempt) else False
             names = [type(each._asked).__name__ for each in commit.changes if each._asked is not None]
             (self.decided if decided else self.left).update(names)
+            self.in_turn += decided and commit.basis is not None
             self.patched += decided and isinstance(commit.changes[0], Patch)
             self.deleted += decided and isinstance(commit.changes[0], Delete)
             if decided:

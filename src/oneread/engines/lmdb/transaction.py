@@ -275,7 +275,9 @@ class Attempt(embedded.RowWrites):
             followers = tuple([each for each in map(_program_of, asked.followers) if each is not None])
             if None in [each[0] for each in questions]:
                 return None
-            found = transaction.decide(tables, questions, asked.now, followers, asked.most_holders)
+            found = transaction.decide(
+                tables, questions, asked.now, followers, asked.most_holders, asked.known, asked.is_in_turn
+            )
         except binding.Error as failure:
             raise translate(failure, self._path) from failure
         if type(found) is str:

@@ -60,7 +60,7 @@ def questions_about(db, chance, kept):
 def decide(store, transaction, asked, holders):
     program, *rest = asked
     return transaction.decide(
-        store.tables, ((native.Program(program), *rest),), NOW, tuple(map(native.Program, holders)), INLINE
+        store.tables, ((native.Program(program), *rest),), NOW, tuple(map(native.Program, holders)), INLINE, (), True
     )
 
 
@@ -140,7 +140,8 @@ def test_mutated_tables(store):
             for sources in (asked.sources, (*asked.sources, None)[: count + 1], asked.sources[:-1]):
                 question = (program, asked.key, asked.document, sources, *asked[4:])
                 with suppress(TypeError):  # another number of references
-                    reading.decide(store.tables, (question,), NOW, tuple(map(native.Program, holders)), INLINE)
+                    programs = tuple(map(native.Program, holders))
+                    reading.decide(store.tables, (question,), NOW, programs, INLINE, (), False)
     assert refused > ROUNDS // 4
 
 
@@ -150,7 +151,7 @@ def test_arguments_of_other_types(store, given):
     question = (native.Program(asked.program), *asked[1:])
     programs = tuple(map(native.Program, holders))
     with store.environment.begin() as reading:
-        right = [store.tables, (question,), NOW, programs, INLINE]
+        right = [store.tables, (question,), NOW, programs, INLINE, (asked.key,), False]
         assert reading.decide(*right)
         for place in range(len(question)):
             calls = [[*right[:place], given, *right[place + 1 :]]] if place < len(right) else []
@@ -164,8 +165,14 @@ def test_arguments_of_other_types(store, given):
         reading.decide(*right)  # it has ended
 
 
-def test_saves_of_one_entity_twice_are_for_python(store):
-    asked = next(each for each, _holders in store.questions if each.expected is None)
-    question = (native.Program(asked.program), *asked[1:])
+def test_patches_of_one_entity_twice_are_for_python(store):
+    """The second was made of what is stored."""
+    patches = [(native.Program(each.program), *each[1:]) for each, _holders in store.questions if each.verb == PATCHED]
     with store.environment.begin() as reading:
-        assert type(reading.decide(store.tables, (question, question), NOW, (), 0)) is str
+
+        def decided(*questions):
+            return type(reading.decide(store.tables, questions, NOW, (), 0, (), True)) is tuple
+
+        alone = [each for each in patches if decided(each)]
+        assert alone
+        assert not any(decided(each, each) for each in alone)
