@@ -480,8 +480,8 @@ void count_writes(Unit *unit);
 /* ---- decide.c ---- */
 
 /* SAVE: the entity may be there or not, and its sources are read. PATCH: it is there, and was changed; only sources that
- * are new to it are read. DELETE: it is there, and goes. */
-enum Verb { SAVE, PATCH, DELETE, LAST_VERB = DELETE };
+ * are new to it are read. DELETE: it is there, and goes. UPSERT: a patch whose sources are read, too. */
+enum Verb { SAVE, PATCH, DELETE, UPSERT, LAST_VERB = UPSERT };
 
 /* What is asked: to store the document of an entity, whose copies have their reference alone. Of what is deleted it is
  * the record that stays. */

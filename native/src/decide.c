@@ -212,7 +212,7 @@ static void fill(Decision *made) {
     Work *work = made->unit->work;
     if (fields_of(work, made->asked->document, program->layout.data, entity->fields) != program->fields)
         stop(work, OTHER_LAYOUT);
-    if (made->asked->verb == PATCH) read_new_sources(made);
+    if (made->asked->verb != SAVE) read_new_sources(made);
     for (int i = 0; i < program->reference_count; i++) fill_reference(made, i);
     for (int i = 0; i < program->fields; i++) fill_role(made, i);
     if (made->is_new) fill_totals(made);
@@ -449,7 +449,7 @@ static void read_roots(Unit *unit, const Questions *asked) {
             if (!source.data) continue;
             if (source.size < each->program->references[j].start) stop(unit->work, OTHER_VALUE);
             if (is_same(source, each->key)) stop(unit->work, OTHER_VALUE); /* it refers to itself */
-            if (each->verb == SAVE) root_at(unit, source);
+            if (each->verb == SAVE || each->verb == UPSERT) root_at(unit, source);
         }
     }
     count_reads(unit, first);

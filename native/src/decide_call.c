@@ -197,7 +197,7 @@ static int take_question(Asked *call, PyObject *given, Question *question) {
     question->expected = expected == Py_None ? -1 : PyLong_AsLongLong(expected);
     question->holds = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GetItem(given, 5));
     const unsigned long verb = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLong(PyTuple_GetItem(given, 6));
-    if (!PyErr_Occurred() && verb > LAST_VERB) PyErr_SetString(PyExc_ValueError, "a verb is a number from 0 to 2");
+    if (!PyErr_Occurred() && verb > LAST_VERB) PyErr_SetString(PyExc_ValueError, "a verb is a number from 0 to 3");
     question->verb = (enum Verb)verb;
     question->number = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GetItem(given, 7));
     return !PyErr_Occurred();

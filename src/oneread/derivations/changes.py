@@ -33,7 +33,7 @@ from oneread.errors import (
     UsageError,
 )
 from oneread.models.fields import GENERATED
-from oneread.store.engine import DELETED, PATCHED, SAVED, SavedEntity, SaveQuestion
+from oneread.store.engine import DELETED, PATCHED, SAVED, UPSERTED, SavedEntity, SaveQuestion
 from oneread.store.keys import kind_part
 from oneread.store.rows import MAX_STAMP
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, PlainChange
@@ -334,9 +334,9 @@ class Save(WritingChange):
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
 
-    def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:  # noqa: ARG002 - part of the contract
-        if type(self) is not Save or self._mode == "keep":  # others decide otherwise
-            return None
+    def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
+        if type(self) is not Save or (self._mode == "keep" and seen(self.key).body is not None):
+            return None  # others decide otherwise
         expected = 0 if self._mode == "create" else self._if_version
         return self._question(SAVED, self._entity, self._refs, expected)
 
@@ -449,17 +449,21 @@ class Patch(WritingChange):
         return self._store(entity_type, entity, refs, attempt, sources)
 
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
-        if type(self) is not Patch or self._otherwise is not None:
-            return None
-        before = self._known_to_core(seen(self.key))
-        if before is None:
+        root, otherwise = seen(self.key), self._otherwise
+        before = self._known_to_core(root)
+        if before is None and (otherwise is None or root.body is not None):
             return None
         try:
+            hints = {} if otherwise is None else self._catalog.type_of(otherwise).refs(otherwise)
+            if before is None:
+                return self._question(SAVED, otherwise, hints, self._if_version)
             wanted = self._wanted(before)
             refs = self._catalog.type_of(wanted).refs(wanted)
-        except UsageError:
+        except OnereadError:
             return None  # `decide` raises it again, unless the entity has expired
-        return self._question(PATCHED, wanted, refs, self._if_version)
+        if otherwise is not None and refs != hints:
+            return None
+        return self._question(PATCHED if otherwise is None else UPSERTED, wanted, refs, self._if_version)
 
     def _left_by(self, before: EntityState) -> Any:
         return self._linked[2] if self._linked is not None and self._linked[1] is before else before.entity

@@ -27,6 +27,7 @@ from oneread.models.model import Model, stored_name
 from oneread.models.references import Ref, ref_class
 from oneread.models.registry import EntityKind, key_codec, root_model
 from oneread.models.types import Names
+from oneread.store.engine import SaveQuestion
 from oneread.store.keys import VIEW_BYTES
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
 from oneread.transactions.root import Root
@@ -244,6 +245,10 @@ def _group_suffix(key: ViewKey) -> Callable[[tuple[Any, ...]], bytes]:
 
 class MarkChange(Patch):
     """Sets marks; leaves an entity alone that has them already."""
+
+    def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
+        before = self._known_to_core(seen(self.key))
+        return None if before is not None and self._change(before) == before else super().question(seen)
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         before = self._catalog.state(self.key, seen).entity

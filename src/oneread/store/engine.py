@@ -95,6 +95,8 @@ PATCHED: Final = 1
 """It is there, and is changed; of its sources only those are read that are new to it."""
 DELETED: Final = 2
 """It is there, and goes."""
+UPSERTED: Final = 3
+"""It is there, and is changed; its sources are read."""
 
 
 class SaveQuestion(NamedTuple):
@@ -113,7 +115,7 @@ class SaveQuestion(NamedTuple):
     holds: int
     """A bit for each condition of the program that holds for the entity."""
     verb: int
-    """`SAVED`, `PATCHED` or `DELETED`."""
+    """`SAVED`, `PATCHED`, `DELETED` or `UPSERTED`."""
     number: int
     """That it takes from the sequence of its entity group; 0 for none."""
 

@@ -116,26 +116,38 @@ def programs_of_examples():
 def do(db, chance, kept):
     """One step: mostly a save, of a new entity, or of one that was stored and is changed or not."""
     entity = chance.entity()
-    match chance.random.randrange(31):
-        case 0 | 13 | 14:
-            deleted(db, chance, entity)
-        case 1:
+    match chance.random.randrange(34):
+        case 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8:
+            kept += changed(db, chance, entity)
+        case 9 | 10 | 11 | 12:
+            db.transact(lambda tx: [written(tx, chance, kept) for _ in range(chance.one(1, 2, 3, 6))])
+        case 13:
             db.create(entity)
-        case 2 if kept:
+        case 14 if kept:
             db.save(kept[-1], if_version=chance.one(0, 1, db.version(kept[-1])))
-        case 3 | 4 if kept:
+        case 15 | 16 if kept:
             kept.append(db.save(chance.one(*kept[-9:])))
-        case 5:
+        case 17:
             kept += db.save_all([entity, *[chance.entity() for _ in range(chance.one(1, 3, 9))]])
-        case 6 | 7 if kept:
+        case 18 | 19 if kept:
             latest = {each.ref(): each for each in kept[-chance.one(2, 4, 20) :]}
             kept += db.save_all(latest.values())
-        case 8 | 9 | 10 | 11 | 12 if kept:
-            kept.append(patched(db, chance, entity))
-        case 15 | 16 | 17 | 18:
-            db.transact(lambda tx: [written(tx, chance, kept) for _ in range(chance.one(1, 2, 3, 6))])
         case _:
             kept.append(db.save(entity))
+
+
+def changed(db, chance, entity):
+    """The entities that a verb gives back which changes one that may not be there."""
+    match chance.random.randrange(9):
+        case 0 | 1 | 2:
+            deleted(db, chance, entity)
+            return []
+        case 3 | 4:
+            return [db.upsert(entity, **some_fields(chance, entity))]
+        case 5:
+            return [db.get_or_create(entity)[0]]
+        case _:
+            return [patched(db, chance, entity)]
 
 
 def written(tx, chance, kept):

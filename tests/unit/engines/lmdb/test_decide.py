@@ -13,7 +13,7 @@ from oneread import connect
 from oneread.engines.lmdb import binding
 from oneread.engines.lmdb.transaction import Attempt
 from oneread.errors import Conflict, OnereadError
-from oneread.store.engine import CORE_TABLES, DELETED, PATCHED, SAVED
+from oneread.store.engine import CORE_TABLES, DELETED, PATCHED, SAVED, UPSERTED
 from tests.unit.derivations.known_to_core import KNOWN, Chance
 from tests.unit.derivations.test_core_programs import do
 
@@ -90,7 +90,7 @@ def test_each_question_is_answered(store):
     assert len(saved) > 60
     assert {each for each in answers if type(each) is str} >= {"a source is absent", "an unusual value"}
     verbs = {asked.verb for (asked, _holders), each in zip(store.questions, answers, strict=True) if each in saved}
-    assert verbs == {SAVED, PATCHED, DELETED}
+    assert verbs == {SAVED, PATCHED, DELETED, UPSERTED}
     for [(_version, document, _is_new)], _reads, writes, requests, _scanned in saved:
         assert any((document or b"m:e") in row for _key, row in writes[0])
         assert sum(count for count, _size in requests[1:]) >= sum(map(len, writes))
