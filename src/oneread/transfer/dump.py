@@ -7,7 +7,7 @@ others: it is stored, and others may refer to it. See docs/formats/dumps.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -24,13 +24,10 @@ from oneread.counters.dumping import (
 from oneread.counters.kept_tokens import KeptTokens
 from oneread.counters.rows import TOKEN_BYTES
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.copies import Reference, Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
-from oneread.derivations.entity_state import EntityState, FillInputs
+from oneread.derivations.entity_state import EntityState
 from oneread.derivations.entity_type import EntityType
-from oneread.derivations.pending_tasks import sources_with_pending_tasks
 from oneread.derivations.schema_rows import stored_schema
-from oneread.errors import Corrupt
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
@@ -39,12 +36,13 @@ from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import scan_all
 from oneread.store.engine import Engine
-from oneread.store.requests import Found, Read
+from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange
 from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.intents import root_row
 from oneread.transactions.root import Root, parse_root
 from oneread.transactions.sequences import last_number, sequences_of
+from oneread.transfer.dump_sources import DumpSources
 from oneread.transfer.forms import HIDDEN_COPIES, LAST, ColumnForm, document_text, pack_values
 
 FORMAT: Final = 3
@@ -52,8 +50,6 @@ FORMAT: Final = 3
 _PLAIN: Final = 1
 """Of other dumps, which earlier releases read."""
 BATCH: Final = 500
-_CACHED: Final = 20_000
-"""Sources that are cached while their holders are dumped."""
 
 R = TypeVar("R")
 
@@ -170,8 +166,7 @@ class Dump:
         self._entities: dict[str, int] = {}
         self._deleted = self._lines = self._counters = self._token_count = 0
         self._is_whole = not models and self._has_counters
-        self._roots: dict[bytes, Root] = {}
-        self._pending: set[bytes] = set()
+        self._sources = DumpSources(catalog)
         self._deleting = False
 
     def write_lines(self) -> Plan[End]:
@@ -201,10 +196,9 @@ class Dump:
 
     def begin(self) -> Plan[None]:
         """Reads which sources have changed and whose holders have not followed yet; forgets what was read before."""
-        self._roots.clear()
-        self._pending = yield from sources_with_pending_tasks()
+        yield from self._sources.begin()
         # The load deletes entities that wait to be deleted with a source; others refer to them.
-        self._deleting = bool(self._pending) and any(each.going for each in self._catalog.entity_types.values())
+        self._deleting = self._sources.has_pending and any(each.going for each in self._catalog.entity_types.values())
 
     def _counter(self, line: CounterLine | CacheCounterLine) -> None:
         self._line(_encode(line))
@@ -233,8 +227,8 @@ class Dump:
         lines: list[tuple[bytes, bytes]] = []
         laid = [(key, root_row(self._lay(key, row))) for key, row in rows]
         found = [(key, row, parse_root(row)) for key, row in laid if row is not None]
-        states = [(key, root, self._state(key, root)) for key, _row, root in found]
-        yield from self._load_sources(states)
+        states = [(key, root, self._sources.state(key, root)) for key, _row, root in found]
+        yield from self._sources.load([state for _key, _root, state in states])
         for (key, root, state), (_key, row, _root) in zip(states, found, strict=True):
             is_deleted = state.entity is None
             parts = self._tombstone(kind, key, root, state) if is_deleted else self._entity(key, root.own, state)
@@ -253,52 +247,20 @@ class Dump:
             if each.kind in catalog.kinds_by_prefix
         }
 
-    def _state(self, key: bytes, root: Root) -> EntityState:
-        try:
-            return self._catalog.state(key, root)
-        except Corrupt as error:
-            self._catalog.name_damaged(error, "roots", key)
-            raise
-
-    def _load_sources(self, states: Iterable[tuple[bytes, Root, EntityState]]) -> Plan[None]:
-        """Reads the sources of a batch that are not cached."""
-        if len(self._roots) > _CACHED:
-            self._roots.clear()
-        wanted: dict[bytes, None] = {}
-        for _key, _root, state in states:
-            if state.entity is not None:
-                for keys in self._catalog.type_of(state.entity).refs(state.entity).values():
-                    wanted.update(dict.fromkeys(keys))
-        missing = [key for key in wanted if key not in self._roots]
-        if missing:
-            rows = yield from Read("roots", missing, "dm")
-            self._roots.update({key: parse_root(root_row(row)) for key, row in zip(missing, rows, strict=True)})
-
-    def __getitem__(self, key: bytes) -> Source:
-        """A source, for an entity whose copies are filled again."""
-        return self._catalog.source(key, self._roots[key])
-
-    def _is_missing(self, reference: Reference, key: bytes) -> bool:
-        """Whether a source is not there, or is of another variant than the reference names."""
-        body = self._roots[key].body
-        return body is None or not reference.accepts(self._catalog.layouts_at(key).class_of(body))
-
     def _entity(self, key: bytes, version: int, state: EntityState) -> list[bytes]:
         """The line of an entity in pieces, without its end."""
         entity, entity_type = state.entity, self._catalog.type_of(state.entity)
         refs = entity_type.refs(entity)
-        late = self._forward[entity_type.cls]
+        late, is_missing = self._forward[entity_type.cls], self._sources.is_missing
         references = {each.name: each for each in entity_type.references}
         held = [
             name
             for name, keys in refs.items()
-            if keys
-            and (name in late or self._deleting or any(self._is_missing(references[name], each) for each in keys))
+            if keys and (name in late or self._deleting or any(is_missing(references[name], each) for each in keys))
         ]
         used = state.record.get(HIDDEN)
-        pending = self._pending.intersection(each for keys in refs.values() for each in keys) if self._pending else ()
-        if pending:  # a source has changed, and its task has not updated this holder yet
-            filled = entity_type.fill(key, entity, refs, FillInputs(state, self, pending))
+        filled = self._sources.filled(key, state, refs)
+        if filled is not None:
             entity, used = filled.entity, filled.emission.record.get(HIDDEN)
         entity, used = self._given(entity_type, entity, used)
         form = self._forms[entity_type.cls]

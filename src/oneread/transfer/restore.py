@@ -150,11 +150,12 @@ class RestoreEntity(Save):
             sources_of = [each.narrowed(rows[key]) for key in self._refs.get(name, ())]
             if any(source.entity is None for source in sources_of):
                 known[name] = getattr(entity, name, None)
-            erased = next((source for source in sources_of if source.erased), None)
-            if erased is not None:  # the dump has what it was
+            for source in sources_of:
                 held = known[name]
-                known[name] = each.updated_copy(held, erased) if isinstance(held, Copy) else held
-                hidden |= each.hidden_values(erased, {})
+                is_late = isinstance(held, Copy) and not held.deleted and source.entity is None and source.existed
+                if source.erased or is_late:  # the dump has what it was, and its task may have been done
+                    known[name] = each.updated_copy(held, source) if isinstance(held, Copy) else held
+                    hidden |= each.hidden_values(source, {} if source.erased else hidden)
         return replace(before, entity=SimpleNamespace(**known), used={**before.used, **hidden})
 
 
