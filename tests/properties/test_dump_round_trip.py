@@ -7,11 +7,13 @@ import io
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
 
 from oneread.counters.dumping import RestoreCounters
 from oneread.transfer.load import DumpReader, check_dump, parse_end, parse_head
-from tests.properties.test_derived_equals_recomputed import Machine, Sync
+from tests.properties.schema_of_everything import City, Customer, Region
+from tests.properties.test_derived_equals_recomputed import Machine, Sync, few
 
 LATER = 10**10
 
@@ -28,6 +30,8 @@ class DumpMachine(Machine):
         loaded = Sync("memory://", lambda: self.now + LATER)
         load(loaded.db, first)
         assert dumped(loaded.db) == first
+        self.finished()
+        assert dumped(self.db.db) == first
         self.db.close()
         self.db, self.pending = loaded, False
         self.compare()
@@ -36,6 +40,13 @@ class DumpMachine(Machine):
 
 class LaggingDumpMachine(DumpMachine):
     drained = False
+
+    @rule(model=st.sampled_from([Region, City, Customer]), data=st.data())
+    def a_source_goes_and_its_task_waits(self, model, data):
+        self.finished()
+        key = data.draw(few[model])
+        self.both(lambda: self.db.delete(model, key), lambda _version: self.oracle.delete(model, key))
+        self.pending = True
 
 
 def dumped(db):
