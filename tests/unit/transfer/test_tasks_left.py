@@ -124,66 +124,66 @@ def everything(db, *models):
     return [each for model in models for page in db.scan(model) for each in page]
 
 
-def assert_follows(db):
+def assert_follows(db, target):
     """What is dumped is what the tasks make of it, to the byte."""
     assert pending(db)
     text = dumped(db)
     db.drain()
     assert not pending(db)
     assert dumped(db) == text
-    with opened("memory://", SCHEMA) as loaded:
+    with opened(target, SCHEMA) as loaded:
         load(loaded, text)
         assert everything(loaded, Person, Order) == everything(db, Person, Order)
         assert loaded.page(PeopleOfRegionOfFriend, limit=9).rows == db.page(PeopleOfRegionOfFriend, limit=9).rows
         assert loaded.verify().clean
 
 
-def test_a_source_of_a_source_has_changed(db):
+def test_a_source_of_a_source_has_changed(db, target):
     db.patch(City, "a", name="Bath")
-    assert_follows(db)
+    assert_follows(db, target)
     assert db.get(Order, 1).buyer.city == "Bath"
 
 
-def test_a_source_three_references_away_has_changed(db):
+def test_a_source_three_references_away_has_changed(db, target):
     db.patch(Region, "n", name="South")
-    assert_follows(db)
+    assert_follows(db, target)
     assert db.get(Order, 1).buyer.region == "South"
 
 
-def test_sources_at_every_distance_have_changed(db):
+def test_sources_at_every_distance_have_changed(db, target):
     db.patch(Person, 2, name="Cy")
     db.patch(City, "a", name="Bath")
     db.patch(Region, "n", name="South")
-    assert_follows(db)
+    assert_follows(db, target)
     assert db.get(Order, 1).buyer == Buyer(ref=Person.at(2), name="Cy", city="Bath", region="South")
 
 
-def test_a_source_of_a_source_is_deleted(db):
+def test_a_source_of_a_source_is_deleted(db, target):
     db.delete(City, "a")
-    assert_follows(db)
+    assert_follows(db, target)
     assert db.get(Order, 1).buyer.city == "Ayr"
 
 
-def test_a_source_was_changed_and_deleted(db):
+def test_a_source_was_changed_and_deleted(db, target):
     db.patch(City, "a", name="Bath")
     db.delete(City, "a")
-    assert_follows(db)
+    assert_follows(db, target)
     assert db.get(Order, 1).buyer.city == "Bath"
 
 
-def test_holders_that_are_saved_behind_the_delete_of_a_source_have_nothing_of_it(db):
+def test_holders_that_are_saved_behind_the_delete_of_a_source_have_nothing_of_it(db, target):
     db.delete(City, "a")
     db.save(Person(number=3, name="Di", home=Home.of("a")))
     db.save(Order(number=2, buyer=Buyer.of(3)))
-    assert_follows(db)
+    assert_follows(db, target)
     assert db.get(Person, 3).home == Home(ref=City.at("a"), name=None, region=None, deleted=True)
     assert db.get(Order, 2).buyer.city is None
 
 
-def test_a_holder_whose_source_is_not_loaded_has_what_the_tasks_would_have_given_it(db):
+def test_a_holder_whose_source_is_not_loaded_has_what_the_tasks_would_have_given_it(db, target):
     db.patch(Region, "n", name="South")
     first, *lines = dumped(db).splitlines()
-    with opened("memory://", SCHEMA) as loaded:
+    with opened(target, SCHEMA) as loaded:
         reader = DumpReader(loaded.operations.catalog, parse_head(first))
         with loaded.bulk() as bulk:
             for line in lines[:-1]:
@@ -193,7 +193,7 @@ def test_a_holder_whose_source_is_not_loaded_has_what_the_tasks_would_have_given
 
 
 @pytest.mark.parametrize("between", [False, True], ids=["tasks at the end", "tasks between the lines"])
-def test_holders_of_what_waits_to_be_deleted_with_a_source(url, between):
+def test_holders_of_what_waits_to_be_deleted_with_a_source(url, target, between):
     with opened(url, WITH_PETS) as db:
         db.save(Person(number=1, name="Al"))
         db.save(Pet(number=1, name="Rex", owner=Owner.of(1)))
@@ -203,7 +203,7 @@ def test_holders_of_what_waits_to_be_deleted_with_a_source(url, between):
         db.delete(Person, 1)
         first, *lines = dumped(db).splitlines()
         db.drain()
-        with opened("memory://", WITH_PETS) as loaded:
+        with opened(target, WITH_PETS) as loaded:
             reader = DumpReader(loaded.operations.catalog, parse_head(first))
             for line in lines[:-1]:
                 with loaded.bulk() as bulk:

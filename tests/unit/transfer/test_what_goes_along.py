@@ -8,15 +8,7 @@ from oneread.errors import InvalidKey, InvalidValue
 from oneread.testing.clock import Clock
 from oneread.transfer.load import DumpReader, parse_head
 from tests.properties.test_dump_round_trip import dumped, load
-from tests.stores import KINDS, forget, make_url
 from tests.unit.transfer import moved
-
-
-@pytest.fixture(params=KINDS)
-def target(request, tmp_path):
-    made = make_url(request.param, tmp_path)
-    yield made
-    forget(made)
 
 
 @pytest.fixture
