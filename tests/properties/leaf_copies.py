@@ -136,6 +136,16 @@ class Declared:
     def _first(self, model):
         return {at: copy.of(1 if source_of(copy) is Maker else "c") for at, copy in model.copies.items()}
 
+    def going_again(self):
+        """Sources go, come back with other values and go again; parts were changed while they were gone.
+
+        So a part's document says that its source is gone, with earlier values than its cell has.
+        """
+        gone = [DeleteStep(Maker, (1,)), DeleteStep(Shop, ("c",)), DrainStep(50)]
+        changed = [PatchStep(self.part, (number, 1), {"weight": 1}) for number in KEYS]
+        maker, shop = Maker(number=1, name="b", land="y", size=1), Shop(code="c", title="b", place="b")
+        return [*gone, *changed, SaveStep(maker), SaveStep(shop), DrainStep(50), *gone]
+
     def steps(self):
         """One step: most change a source or where a holder points."""
         source, holder = self._source_changes(), self._holder_changes()

@@ -25,7 +25,9 @@ declared = cache(Declared)
 def histories(number):
     """Steps on one schema, each with the program that does it: see `Programs.do_by`."""
     program = st.integers(1 - PROGRAMS, PROGRAMS - 1)
-    return st.tuples(st.just(number), st.lists(st.tuples(program, declared(number).steps()), min_size=10, max_size=40))
+    some = st.lists(st.tuples(program, declared(number).steps()), min_size=10, max_size=40)
+    again = st.tuples(*[st.tuples(program, st.just(step)) for step in declared(number).going_again()])
+    return st.tuples(st.just(number), some | some | some | again)
 
 
 def holds(deletes, effort=FEW):
