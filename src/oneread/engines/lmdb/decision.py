@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from oneread.engines.lmdb import binding
 from oneread.engines.lmdb.binding import LmdbDatabase, LmdbTransaction
 from oneread.engines.lmdb.files import OpenedFiles, StoreFiles
-from oneread.engines.lmdb.runs import is_long
+from oneread.engines.lmdb.runs import FEW, is_long
 from oneread.engines.lmdb.transaction import COMMITTED_ELSEWHERE, Attempt, Tables, check_acknowledged
 from oneread.engines.lmdb.translate import translate_commit
 from oneread.engines.lmdb.turn import Turn
@@ -30,7 +30,9 @@ from oneread.store.rows import Families, RowRange, Table
 
 T = TypeVar("T")
 
-_TableRows: TypeAlias = "tuple[LmdbDatabase, tuple[tuple[bytes, bytes | None], ...]]"
+Stored: TypeAlias = "tuple[tuple[bytes, bytes | None], ...]"
+"""Rows of one table by key, None for those that are not there, or are deleted."""
+_TableRows: TypeAlias = "tuple[LmdbDatabase, Stored]"
 
 _PAUSE_SECONDS: Final = 0.001
 
@@ -58,7 +60,7 @@ class SnapshotAttempt(Attempt):
         """How it was decided, for the counts; or why one call did not commit it."""
         self._number = 0
         self._late = 0.0
-        self._read: dict[Table, dict[bytes, bytes | None]] = {}
+        self._read: list[tuple[Table, Stored]] = []
         self._scanned = False
 
     def begin(self, snapshot: LmdbTransaction) -> None:
@@ -87,8 +89,8 @@ class SnapshotAttempt(Attempt):
             return True
         return self._is_comparable() and all(
             transaction.get(key, None, self._tables[table]) == value
-            for table, several in self._read.items()
-            for key, value in several.items()
+            for table, several in self._read
+            for key, value in several
         )
 
     def commit(self, lmdb: Any, turn: int, files: OpenedFiles) -> bool | str | None:
@@ -98,7 +100,7 @@ class SnapshotAttempt(Attempt):
             return "long run"
         reads = None
         if self._is_comparable():
-            reads = tuple((self._tables[table], tuple(several.items())) for table, several in self._read.items())
+            reads = tuple([(self._tables[table], several) for table, several in self._read])
         committed: bool | str | None = lmdb.commit(turn, files, self._number, reads, writes)
         return committed
 
@@ -112,23 +114,27 @@ class SnapshotAttempt(Attempt):
     def write_decided(self, decided: DecidedSaves) -> None:
         super().write_decided(decided)
         self.way = "core"
-        for table, rows in zip(CORE_TABLES, decided.reads, strict=True):
-            if rows:
-                self._read.setdefault(table, {}).update(rows)
+        self._read += zip(CORE_TABLES, decided.reads, strict=True)
         self._scanned |= decided.has_scanned
 
     def _writes(self) -> tuple[_TableRows, ...]:
-        """What `apply` writes, in its order; nothing where that is more than rows put one after the other."""
+        """What `apply` writes; nothing where that is more than rows put one after the other."""
+        decided = self._decided
+        if decided is not None and max(map(len, decided.writes)) < FEW:
+            several = zip(CORE_TABLES, decided.writes, strict=True)
+            return tuple([(self._tables[table], rows) for table, rows in several if rows])
         found: list[_TableRows] = []
         for table, deleted, puts in self.sorted_writes():
             if is_long(puts):
                 return ()
-            found.append((self._tables[table], (*((key, None) for key in deleted), *puts)))
+            rows = (*[(key, None) for key in deleted], *puts)
+            found.append((self._tables[table], rows))
         return tuple(found)
 
     def _stored(self, table: Table, keys: list[bytes]) -> list[bytes | None]:
-        found = [*super()._stored(table, keys)]
-        self._read.setdefault(table, {}).update(zip(keys, found, strict=True))
+        get, database = self._transaction.get, self._tables[table]
+        found = [get(key, None, database) for key in keys]
+        self._read.append((table, tuple(zip(keys, found, strict=True))))
         return found
 
 

@@ -19,7 +19,8 @@ RowBytes: TypeAlias = "list[tuple[bytes, bytes]]"
 PAGE: Final = 4096
 """Bytes of a page of most systems."""
 _PART: Final = 4 * PAGE
-_FEW: Final = 16  # fewer entries are put as they are: a save pays nothing
+FEW: Final = 16
+"""Fewer entries are put as they are: a save pays nothing."""
 _ROOM: Final = PAGE // 2  # less would leave the next page so empty that LMDB moves rows between both
 _TOO_MANY: Final = 1.5  # pages for each page's worth of a part: 1.2 where they are filled, 2 where they are split
 _NODE: Final = 10  # bytes of an entry besides its key and value: mdb.c, MDB_node and its pointer
@@ -47,7 +48,7 @@ def put_sorted(transaction: LmdbTransaction, database: Any, puts: RowBytes) -> N
 
 def is_long(puts: RowBytes) -> bool:
     """Whether they may be a run that is put in parts; others are put one after the other."""
-    return len(puts) >= _FEW and 0 < _step(puts) <= len(puts)
+    return len(puts) >= FEW and 0 < _step(puts) <= len(puts)
 
 
 def _step(puts: RowBytes) -> int:

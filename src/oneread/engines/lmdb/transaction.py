@@ -146,7 +146,16 @@ class Attempt(embedded.RowWrites):
         self._tables = tables
         self._path = path
         self._job = job
-        self._written: dict[Table, dict[bytes, bytes | None]] = {}
+        self._buffer: dict[Table, dict[bytes, bytes | None]] = {}
+        self._decided: DecidedSaves | None = None
+
+    @property
+    def _written(self) -> dict[Table, dict[bytes, bytes | None]]:
+        """The rows that it puts by table and key, None for those that it deletes; what was decided as well."""
+        decided, self._decided = self._decided, None
+        if decided is not None:
+            self._buffer = {table: dict(rows) for table, rows in zip(CORE_TABLES, decided.writes, strict=True) if rows}
+        return self._buffer
 
     def write(self, asked: Request[Any]) -> Any:
         try:
@@ -178,7 +187,7 @@ class Attempt(embedded.RowWrites):
 
     def is_empty(self) -> bool:
         """Whether it writes nothing."""
-        return not any(self._written.values())
+        return self._decided is None and not any(self._written.values())
 
     def _bytes(self, table: Table, key: bytes) -> bytes | None:
         written = self._written.get(table)
@@ -289,9 +298,7 @@ class Attempt(embedded.RowWrites):
         """Takes note of why the core has left a decision to Python."""
 
     def write_decided(self, decided: DecidedSaves) -> None:
-        for table, rows in zip(CORE_TABLES, decided.writes, strict=True):
-            if rows:
-                self._written.setdefault(table, {}).update(rows)
+        self._decided = decided
 
     def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
         if self._job.abandoned:
