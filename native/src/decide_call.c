@@ -97,6 +97,20 @@ static PyObject *bytes_or_none(Span span) {
     return span.data ? PyBytes_FromStringAndSize((const char *)span.data, (Py_ssize_t)span.size) : Py_NewRef(Py_None);
 }
 
+/* A tuple that takes its elements over; NULL where one of them is. `Py_BuildValue` takes twice the time. */
+static PyObject *tuple_of(PyObject **parts, Py_ssize_t count) {
+    PyObject *all = PyTuple_New(count);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (all && parts[i]) {
+            PyTuple_SetItem(all, i, parts[i]);
+        } else {
+            Py_XDECREF(parts[i]);
+            Py_CLEAR(all);
+        }
+    }
+    return all;
+}
+
 /* How many of these rows are of a table. */
 static Py_ssize_t count_of(const Row *rows, size_t count, enum Table table) {
     Py_ssize_t found = 0;
@@ -110,7 +124,7 @@ static PyObject *rows_of_table(const Row *rows, size_t count, enum Table table) 
     Py_ssize_t place = 0;
     for (size_t i = 0; all && i < count; i++) {
         if (rows[i].table != table) continue;
-        PyObject *row = Py_BuildValue("(NN)", bytes_or_none(rows[i].key), bytes_or_none(rows[i].value));
+        PyObject *parts[2] = {bytes_or_none(rows[i].key), bytes_or_none(rows[i].value)}, *row = tuple_of(parts, 2);
         if (!row || PyTuple_SetItem(all, place++, row)) Py_CLEAR(all);
     }
     return all;
@@ -130,8 +144,8 @@ static PyObject *rows_of(const Row *rows, size_t count) {
 static PyObject *requests_of(const Unit *unit) {
     PyObject *all = PyTuple_New(unit->request_count);
     for (int i = 0; all && i < unit->request_count; i++) {
-        PyObject *counted =
-            Py_BuildValue("(nn)", (Py_ssize_t)unit->requests[i].rows, (Py_ssize_t)unit->requests[i].bytes);
+        PyObject *parts[2] = {PyLong_FromSize_t(unit->requests[i].rows), PyLong_FromSize_t(unit->requests[i].bytes)};
+        PyObject *counted = tuple_of(parts, 2);
         if (!counted || PyTuple_SetItem(all, i, counted)) Py_CLEAR(all);
     }
     return all;
@@ -141,8 +155,9 @@ static PyObject *requests_of(const Unit *unit) {
 static PyObject *saved_of(const Saved *saved, size_t count) {
     PyObject *all = PyTuple_New((Py_ssize_t)count);
     for (size_t i = 0; all && i < count; i++) {
-        PyObject *one = Py_BuildValue("(KNN)", (unsigned long long)saved[i].version, bytes_or_none(saved[i].body),
-                                      PyBool_FromLong(saved[i].is_new));
+        PyObject *parts[3] = {PyLong_FromUnsignedLongLong(saved[i].version), bytes_or_none(saved[i].body),
+                              PyBool_FromLong(saved[i].is_new)};
+        PyObject *one = tuple_of(parts, 3);
         if (!one || PyTuple_SetItem(all, (Py_ssize_t)i, one)) Py_CLEAR(all);
     }
     return all;
@@ -150,15 +165,12 @@ static PyObject *saved_of(const Saved *saved, size_t count) {
 
 static PyObject *answer_of(const Asked *call) {
     const Unit *unit = call->answer.unit;
-    PyObject *parts[4] = {saved_of(call->answer.saved, call->questions.count), NULL, NULL, NULL};
+    PyObject *parts[5] = {saved_of(call->answer.saved, call->questions.count), NULL, NULL, NULL, NULL};
     if (parts[0]) parts[1] = rows_of(unit->reads.first, unit->reads.count);
     if (parts[1]) parts[2] = rows_of(unit->writes.first, unit->writes.count);
     if (parts[2]) parts[3] = requests_of(unit);
-    if (parts[3])
-        return Py_BuildValue("(NNNNN)", parts[0], parts[1], parts[2], parts[3],
-                             PyBool_FromLong(call->answer.has_scanned));
-    for (int i = 0; i < 3; i++) Py_XDECREF(parts[i]);
-    return NULL;
+    if (parts[3]) parts[4] = PyBool_FromLong(call->answer.has_scanned);
+    return tuple_of(parts, 5);
 }
 
 /* ---- arguments ---- */

@@ -132,12 +132,10 @@ class WritingChange(PlainChange):
         if holds is None:
             return None
         self._asked = entity
+        followers = self._catalog.core_programs.of_followers(type(entity))
         numbered = None if self.sequence is None else self._catalog.type_of(entity).numbered
         number = 0 if numbered is None else getattr(entity, numbered)
-        return SaveQuestion(program.table, self.key, document, sources, expected, holds, verb, number)
-
-    def follower_programs(self) -> tuple[bytes, ...]:
-        return self._catalog.core_programs.of_followers(type(self._asked))
+        return SaveQuestion(program.table, self.key, document, sources, expected, holds, verb, number, followers)
 
     def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
         entity_type, written = self._catalog.type_of(self._asked), self.written

@@ -7,7 +7,7 @@ A caller asks for a capability or a protocol, never for an engine's name. `onere
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -99,7 +99,7 @@ UPSERTED: Final = 3
 """It is there, and is changed; its sources are read."""
 
 
-class SaveQuestion(NamedTuple):
+class SaveQuestion(msgspec.Struct, frozen=True, gc=False):
     """One entity that is to be saved, as compiled code is asked."""
 
     program: bytes
@@ -118,15 +118,15 @@ class SaveQuestion(NamedTuple):
     """`SAVED`, `PATCHED`, `DELETED` or `UPSERTED`."""
     number: int
     """That it takes from the sequence of its entity group; 0 for none."""
+    followers: tuple[bytes, ...]
+    """The programs of entities that may follow: holders of copies, and what shows groups."""
 
 
-class SaveQuestions(NamedTuple):
+class SaveQuestions(msgspec.Struct, frozen=True, gc=False):
     """All entities of one commit."""
 
     saves: Sequence[SaveQuestion]
     now: int
-    followers: tuple[bytes, ...] = ()
-    """The programs of entities that may follow: holders of copies, and what shows groups."""
     most_holders: int = 0
     """How many holders follow their source in its commit; a task has more of them follow."""
     known: tuple[bytes, ...] = ()
@@ -135,7 +135,7 @@ class SaveQuestions(NamedTuple):
     """What follows from each is decided before the next one, as in a transaction; else after all of them."""
 
 
-class SavedEntity(NamedTuple):
+class SavedEntity(msgspec.Struct, frozen=True, gc=False):
     """What was decided about one entity; one that was deleted has no document."""
 
     version: int
@@ -143,7 +143,7 @@ class SavedEntity(NamedTuple):
     is_new: bool
 
 
-class DecidedSaves(NamedTuple):
+class DecidedSaves(msgspec.Struct, frozen=True, gc=False):
     """What compiled code has decided, and not written yet."""
 
     saved: Sequence[SavedEntity]

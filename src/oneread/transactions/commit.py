@@ -132,10 +132,6 @@ class Change(Protocol):
         """
         ...
 
-    def follower_programs(self) -> tuple[bytes, ...]:
-        """The programs of entities that may follow this one."""
-        ...
-
     def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
         """Takes what was decided of its question; False where `decide` has to be asked all the same.
 
@@ -164,9 +160,6 @@ class PlainChange:
 
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:  # noqa: ARG002 - part of the contract
         return None
-
-    def follower_programs(self) -> tuple[bytes, ...]:
-        return ()
 
     def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
         """Only a save has a question."""

@@ -14,7 +14,7 @@ from oneread.errors import NotUnique, OnereadError
 from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.engine import SaveQuestions
+from oneread.store.engine import SaveQuestion, SaveQuestions
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.rows import VALUE, Cell, EntityRow, Row, cells_of_entity
 from oneread.transactions import outbox
@@ -160,22 +160,23 @@ class NativeCommitter(NativeSystem):
         """Lets compiled code decide all changes and writes that; False where Python has to, and nothing was done."""
         if not store.has_core:
             return False
-        changes = commit.changes
-        numbered = [each for each in changes if each.sequence is not None]
+        numbered = [each for each in commit.changes if each.sequence is not None]
         if numbered:
             take_numbers(numbered, partial(_read_row, store), self.name_of)
-        asked = [each.question(partial(_read_root, store)) for each in changes]
-        saves = [each for each in asked if each is not None]
-        if not saves or len(saves) < len(asked):
+        saves, seen = list[SaveQuestion](), partial(_read_root, store)
+        for change in commit.changes:
+            question = change.question(seen)
+            if question is None:
+                return False
+            saves.append(question)
+        if not saves:
             return False
-        followers = dict.fromkeys([program for each in changes for program in each.follower_programs()])
         basis = commit.basis
         known = () if basis is None else (*basis.rows, *basis.followed)
-        is_in_turn = basis is not None
-        decided = store.decide_saves(SaveQuestions(saves, now, tuple(followers), self._inline, known, is_in_turn))
+        decided = store.decide_saves(SaveQuestions(saves, now, self._inline, known, basis is not None))
         if decided is None:
             return False
-        for change, saved in zip(changes, decided.saved, strict=True):
+        for change, saved in zip(commit.changes, decided.saved, strict=True):
             if not change.take_saved(saved, is_followed=decided.has_scanned):
                 return False
         store.write_decided(decided)

@@ -279,13 +279,21 @@ class Attempt(embedded.RowWrites):
             return None
         transaction: Any = self._transaction
         tables = tuple([self._tables[table] for table in CORE_TABLES])
-        try:
-            questions = tuple([(_program_of(each[0]), *each[1:]) for each in asked.saves])
-            followers = tuple([each for each in map(_program_of, asked.followers) if each is not None])
-            if None in [each[0] for each in questions]:
+        questions: list[tuple[Any, ...]] = []
+        following: dict[bytes, None] = {}
+        for each in asked.saves:
+            program = _program_of(each.program)
+            if program is None:
                 return None
+            questions.append(
+                (program, each.key, each.document, each.sources, each.expected, each.holds, each.verb, each.number)
+            )
+            if each.followers:
+                following.update(dict.fromkeys(each.followers))
+        followers = tuple([each for each in map(_program_of, following) if each is not None])
+        try:
             found = transaction.decide(
-                tables, questions, asked.now, followers, asked.most_holders, asked.known, asked.is_in_turn
+                tables, tuple(questions), asked.now, followers, asked.most_holders, asked.known, asked.is_in_turn
             )
         except binding.Error as failure:
             raise translate(failure, self._path) from failure

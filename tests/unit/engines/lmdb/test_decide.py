@@ -8,6 +8,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from oneread import connect
 from oneread.engines.lmdb import binding
@@ -46,7 +47,7 @@ def questions_about(db, chance, kept):
     questions = []
 
     def note(_attempt, asked):
-        questions.append((asked.saves[0], asked.followers))
+        questions.append(asked.saves[0])
         raise Conflict("asked, and no more")
 
     with pytest.MonkeyPatch.context() as patch:
@@ -57,11 +58,18 @@ def questions_about(db, chance, kept):
     return questions
 
 
-def decide(store, transaction, asked, holders):
-    program, *rest = asked
-    return transaction.decide(
-        store.tables, ((native.Program(program), *rest),), NOW, tuple(map(native.Program, holders)), INLINE, (), True
-    )
+def question_of(asked):
+    """A question as the call takes it."""
+    given = asked.key, asked.document, asked.sources, asked.expected, asked.holds, asked.verb, asked.number
+    return (native.Program(asked.program), *given)
+
+
+def followers_of(asked):
+    return tuple(map(native.Program, asked.followers))
+
+
+def decide(store, transaction, asked):
+    return transaction.decide(store.tables, (question_of(asked),), NOW, followers_of(asked), INLINE, (), True)
 
 
 def mutated(chance, data):
@@ -85,11 +93,11 @@ def mutated(chance, data):
 
 def test_each_question_is_answered(store):
     with store.environment.begin() as reading:
-        answers = [decide(store, reading, *each) for each in store.questions]
+        answers = [decide(store, reading, each) for each in store.questions]
     saved = [each for each in answers if type(each) is not str]
     assert len(saved) > 60
     assert {each for each in answers if type(each) is str} >= {"a source is absent", "an unusual value"}
-    verbs = {asked.verb for (asked, _holders), each in zip(store.questions, answers, strict=True) if each in saved}
+    verbs = {asked.verb for asked, each in zip(store.questions, answers, strict=True) if each in saved}
     assert verbs == {SAVED, PATCHED, DELETED, UPSERTED}
     for [(_version, document, _is_new)], _reads, writes, requests, _scanned in saved:
         assert any((document or b"m:e") in row for _key, row in writes[0])
@@ -100,11 +108,11 @@ def test_mutated_documents_and_keys(store):
     chance = random.Random(2)
     with store.environment.begin() as reading:
         for _ in range(ROUNDS):
-            asked, holders = chance.choice(store.questions)
+            asked = chance.choice(store.questions)
             document, key = mutated(chance, asked.document), asked.key
             if chance.random() < 0.3:
                 key = mutated(chance, key)
-            found = decide(store, reading, asked._replace(document=document, key=key), holders)
+            found = decide(store, reading, replace(asked, document=document, key=key))
             assert type(found) in (str, tuple)
 
 
@@ -113,7 +121,7 @@ def test_mutated_rows(store):
     for _ in range(ROUNDS // 10):
         writing = store.environment.begin(write=True)
         for _ in range(10):
-            asked, holders = chance.choice(store.questions)
+            asked = chance.choice(store.questions)
             for table in store.tables:
                 rows = list(writing.cursor(table))
                 for key, value in chance.sample(rows, min(len(rows), 4)):
@@ -122,7 +130,7 @@ def test_mutated_rows(store):
                 value = None if key is None else writing.get(key, None, store.tables[0])
                 if value is not None and chance.random() < 0.5:
                     writing.put(key, mutated(chance, value) or b"\0", db=store.tables[0])
-            assert type(decide(store, writing, asked, holders)) in (str, tuple)
+            assert type(decide(store, writing, asked)) in (str, tuple)
         writing.abort()
 
 
@@ -130,7 +138,7 @@ def test_mutated_tables(store):
     chance, refused = random.Random(4), 0
     with store.environment.begin() as reading:
         for _ in range(ROUNDS):
-            asked, holders = chance.choice(store.questions)
+            asked = chance.choice(store.questions)
             try:
                 program = native.Program(mutated(chance, asked.program))
             except ValueError:
@@ -138,20 +146,17 @@ def test_mutated_tables(store):
                 continue
             count = len(asked.sources)
             for sources in (asked.sources, (*asked.sources, None)[: count + 1], asked.sources[:-1]):
-                question = (program, asked.key, asked.document, sources, *asked[4:])
+                question = (program, asked.key, asked.document, sources, *question_of(asked)[4:])
                 with suppress(TypeError):  # another number of references
-                    programs = tuple(map(native.Program, holders))
-                    reading.decide(store.tables, (question,), NOW, programs, INLINE, (), False)
+                    reading.decide(store.tables, (question,), NOW, followers_of(asked), INLINE, (), False)
     assert refused > ROUNDS // 4
 
 
 @pytest.mark.parametrize("given", [None, b"", (), 7, "text", (b"",) * 5, [1]])
 def test_arguments_of_other_types(store, given):
-    asked, holders = store.questions[0]
-    question = (native.Program(asked.program), *asked[1:])
-    programs = tuple(map(native.Program, holders))
+    question, programs = question_of(store.questions[0]), followers_of(store.questions[0])
     with store.environment.begin() as reading:
-        right = [store.tables, (question,), NOW, programs, INLINE, (asked.key,), False]
+        right = [store.tables, (question,), NOW, programs, INLINE, (question[1],), False]
         assert reading.decide(*right)
         for place in range(len(question)):
             calls = [[*right[:place], given, *right[place + 1 :]]] if place < len(right) else []
@@ -167,7 +172,7 @@ def test_arguments_of_other_types(store, given):
 
 def test_patches_of_one_entity_twice_are_for_python(store):
     """The second was made of what is stored."""
-    patches = [(native.Program(each.program), *each[1:]) for each, _holders in store.questions if each.verb == PATCHED]
+    patches = [question_of(each) for each in store.questions if each.verb == PATCHED]
     with store.environment.begin() as reading:
 
         def decided(*questions):
