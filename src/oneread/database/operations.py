@@ -200,17 +200,18 @@ class Operations:
     def save(
         self, entity: object, mode: Mode = "save", if_version: int | None = None, jobs: Iterable[Job] = ()
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        change = yield from self.saving(entity, mode, if_version)
+        if self._is_filled(entity):
+            entity = yield from self.generated(entity)
+        change = Save(self.catalog, entity, mode, if_version)
         return change.written, (yield from self._commit_with(change, jobs))
+
+    def _is_filled(self, entity: object) -> bool:
+        """Whether the store may give an entity that is to be stored values that were left out."""
+        return bool(self.catalog.stored_type_of(entity).defaults.generated or self._blank[type(entity)])
 
     def _commit_with(self, change: Change, jobs: Iterable[Job]) -> Plan[list[bytes]]:
         rows = NO_JOBS if type(jobs) is tuple and not jobs else (yield from self.jobs.rows(jobs))
         return (yield from self.commit([change], jobs=rows))
-
-    def saving(self, entity: object, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
-        if self.catalog.stored_type_of(entity).defaults.generated or self._blank[type(entity)]:
-            entity = yield from self.generated(entity)
-        return Save(self.catalog, entity, mode, if_version)
 
     def batches(self, options: BatchOptions) -> Batches:
         """What gathers the changes of a bulk writer and commits them."""
@@ -228,12 +229,14 @@ class Operations:
         if verb == "delete":
             _verb, model, key = wanted
             return Delete(self.catalog, self.root(model, key), None, model)
-        return (yield from self.saving(wanted[1], verb))
+        entity = wanted[1]
+        return Save(self.catalog, (yield from self.generated(entity)) if self._is_filled(entity) else entity, verb)
 
     def save_all(self, entities: Sequence[Any]) -> Plan[tuple[list[ChangeResult], list[bytes]]]:
         changes: list[Save] = []
         for entity in entities:
-            changes.append((yield from self.saving(entity)))  # noqa: PERF401 - a comprehension cannot yield
+            filled = (yield from self.generated(entity)) if self._is_filled(entity) else entity
+            changes.append(Save(self.catalog, filled))
         tasks = yield from self.commit(changes)
         return [change.written for change in changes], tasks
 

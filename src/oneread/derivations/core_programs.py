@@ -113,6 +113,8 @@ class CoreProgram(NamedTuple):
 
     def holding(self, entity: Any) -> int | None:
         """A bit for each condition that holds; None where one cannot be asked."""
+        if not self.conditions:
+            return 0
         found = 0
         try:
             for place, holds in enumerate(self.conditions):

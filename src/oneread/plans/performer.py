@@ -62,6 +62,7 @@ class Performer:
         self.timeout = timeout
         self.cache = cache
         self.hot = HotKeys()
+        self._spans_rows = engine.capabilities.spans_rows
         self.name_damaged: Callable[[Corrupt], None] = _leave_unnamed
 
     def admit(self, request: Request[Any], trace: Trace) -> None:
@@ -78,7 +79,7 @@ class Performer:
 
     def deadline(self) -> float | None:
         """When an operation that begins now must have ended; None where only a transaction's turn is waited for."""
-        return None if self.engine.capabilities.spans_rows else elapsed() + self.timeout
+        return None if self._spans_rows else elapsed() + self.timeout
 
     def time_left(self, trace: Trace) -> float:
         """The seconds that an operation still has; raises Unavailable when there are none."""

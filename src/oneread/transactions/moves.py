@@ -42,6 +42,7 @@ MOVE_LOG: Final = b"log:move:"
 HOLD_SECONDS: Final = 10.0
 """How long a writer waits while a store is switched."""
 _PAUSE: Final = 0.02
+_TRIES: Final = round(HOLD_SECONDS / _PAUSE)
 
 COUNTERS: Final = 0xFFFE
 """The number of all counters, where views have theirs: views are numbered to 7fff."""
@@ -133,7 +134,7 @@ def atomically(run: Callable[[CountedStore], T]) -> Plan[T]:
             _note(store, changed)
         return result
 
-    for _ in range(round(HOLD_SECONDS / _PAUSE)):
+    for _ in range(_TRIES):
         try:
             result: T = yield Atomically(attempt)
         except _StoreHeld:

@@ -24,15 +24,13 @@ from oneread.engines.lmdb.translate import translate_commit
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import WriterJob
 from oneread.errors import OutcomeUnknown
-from oneread.store.engine import CORE_TABLES, DecidedSaves
+from oneread.store.engine import DecidedSaves, RowsByTable
 from oneread.store.requests import Found
 from oneread.store.rows import Families, RowRange, Table
 
 T = TypeVar("T")
 
-Stored: TypeAlias = "tuple[tuple[bytes, bytes | None], ...]"
-"""Rows of one table by key, None for those that are not there, or are deleted."""
-_TableRows: TypeAlias = "tuple[LmdbDatabase, Stored]"
+_TableRows: TypeAlias = "tuple[LmdbDatabase, tuple[tuple[bytes, bytes | None], ...]]"
 
 _PAUSE_SECONDS: Final = 0.001
 
@@ -52,16 +50,17 @@ _NOT_BEGUN: Final[Any] = None
 class SnapshotAttempt(Attempt):
     """One function on a snapshot: what it read, what it writes, and what it returned."""
 
+    result: Any = None
+    committed = False
+    way = "snapshot"
+    """How it was decided, for the counts; or why one call did not commit it."""
+    _number = 0
+    _late = 0.0
+    _scanned = False
+
     def __init__(self, tables: Tables, path: str) -> None:
         super().__init__(_NOT_BEGUN, tables, path, _CALLERS)
-        self.result: Any = None
-        self.committed = False
-        self.way = "snapshot"
-        """How it was decided, for the counts; or why one call did not commit it."""
-        self._number = 0
-        self._late = 0.0
-        self._read: list[tuple[Table, Stored]] = []
-        self._scanned = False
+        self._read: list[_TableRows] = []
 
     def begin(self, snapshot: LmdbTransaction) -> None:
         """Reads in this snapshot from now on."""
@@ -88,9 +87,7 @@ class SnapshotAttempt(Attempt):
         if first and transaction.id() == self._number + 1:
             return True
         return self._is_comparable() and all(
-            transaction.get(key, None, self._tables[table]) == value
-            for table, several in self._read
-            for key, value in several
+            transaction.get(key, None, database) == value for database, several in self._read for key, value in several
         )
 
     def commit(self, lmdb: Any, turn: int, files: OpenedFiles) -> bool | str | None:
@@ -98,9 +95,7 @@ class SnapshotAttempt(Attempt):
         writes = self._writes()
         if not writes:
             return "long run"
-        reads = None
-        if self._is_comparable():
-            reads = tuple([(self._tables[table], several) for table, several in self._read])
+        reads = tuple(self._read) if self._is_comparable() else None
         committed: bool | str | None = lmdb.commit(turn, files, self._number, reads, writes)
         return committed
 
@@ -112,17 +107,22 @@ class SnapshotAttempt(Attempt):
         self.way = f"snapshot, {why}"
 
     def write_decided(self, decided: DecidedSaves) -> None:
-        super().write_decided(decided)
+        self._decided = decided
         self.way = "core"
-        self._read += zip(CORE_TABLES, decided.reads, strict=True)
+        self._read += self._of_tables(decided.reads)
         self._scanned |= decided.has_scanned
+
+    def _of_tables(self, rows: RowsByTable) -> tuple[_TableRows, ...]:
+        """Rows that were decided, with the databases of their tables."""
+        roots, views, counts = rows
+        tables = self._tables
+        return (tables["roots"], roots), (tables["views"], views), (tables["counts"], counts)
 
     def _writes(self) -> tuple[_TableRows, ...]:
         """What `apply` writes; nothing where that is more than rows put one after the other."""
         decided = self._decided
         if decided is not None and max(map(len, decided.writes)) < FEW:
-            several = zip(CORE_TABLES, decided.writes, strict=True)
-            return tuple([(self._tables[table], rows) for table, rows in several if rows])
+            return self._of_tables(decided.writes)
         found: list[_TableRows] = []
         for table, deleted, puts in self.sorted_writes():
             if is_long(puts):
@@ -133,9 +133,9 @@ class SnapshotAttempt(Attempt):
 
     def _stored(self, table: Table, keys: list[bytes]) -> list[bytes | None]:
         get, database = self._transaction.get, self._tables[table]
-        found = [get(key, None, database) for key in keys]
-        self._read.append((table, tuple(zip(keys, found, strict=True))))
-        return found
+        rows = tuple([(key, get(key, None, database)) for key in keys])
+        self._read.append((database, rows))
+        return [value for _key, value in rows]
 
 
 class CallerCommits:

@@ -140,6 +140,7 @@ class Attempt(embedded.RowWrites):
     """One job inside the group's transaction."""
 
     has_core = binding.Program is not None
+    _decided: DecidedSaves | None = None
 
     def __init__(self, transaction: LmdbTransaction, tables: Tables, path: str, job: WriterJob) -> None:
         self._transaction = transaction
@@ -147,7 +148,6 @@ class Attempt(embedded.RowWrites):
         self._path = path
         self._job = job
         self._buffer: dict[Table, dict[bytes, bytes | None]] = {}
-        self._decided: DecidedSaves | None = None
 
     @property
     def _written(self) -> dict[Table, dict[bytes, bytes | None]]:
@@ -278,7 +278,7 @@ class Attempt(embedded.RowWrites):
         if self._written:
             return None
         transaction: Any = self._transaction
-        tables = tuple([self._tables[table] for table in CORE_TABLES])
+        tables = self._tables["roots"], self._tables["views"], self._tables["counts"]
         questions: list[tuple[Any, ...]] = []
         following: dict[bytes, None] = {}
         for each in asked.saves:
@@ -290,7 +290,7 @@ class Attempt(embedded.RowWrites):
             )
             if each.followers:
                 following.update(dict.fromkeys(each.followers))
-        followers = tuple([each for each in map(_program_of, following) if each is not None])
+        followers = tuple([each for each in map(_program_of, following) if each is not None]) if following else ()
         try:
             found = transaction.decide(
                 tables, tuple(questions), asked.now, followers, asked.most_holders, asked.known, asked.is_in_turn
@@ -300,7 +300,8 @@ class Attempt(embedded.RowWrites):
         if type(found) is str:
             self.note_left(found)
             return None
-        return _decided(found)
+        saved, *rest = found
+        return DecidedSaves([SavedEntity(*each) for each in saved], *rest)
 
     def note_left(self, why: str) -> None:
         """Takes note of why the core has left a decision to Python."""
@@ -322,11 +323,6 @@ def _program_of(table: bytes) -> Any:
         return binding.Program(table)
     except ValueError:
         return None
-
-
-def _decided(found: tuple[Any, ...]) -> DecidedSaves:
-    saved, *rest = found
-    return DecidedSaves([SavedEntity(*each) for each in saved], *rest)
 
 
 def read(transaction: LmdbTransaction, database: LmdbDatabase, asked: Read) -> list[Row | None]:
