@@ -67,6 +67,28 @@ def test_a_sum_that_python_writes_with_an_exponent(monkeypatch, tmp_path):
         assert not db.verify().faults
 
 
+def test_holders_that_come_in_the_same_transaction(monkeypatch, tmp_path):
+    twin = Twin(monkeypatch)
+    with connect(f"lmdb://{tmp_path}/store?durability=none", KNOWN, workers=0) as db:
+        place = db.save(Place(code="A", name="Ulm", area=None, since=DAY))
+
+        def settle(tx):
+            tx.create(Person(number=1, name="Ann", home=Seen.of("A")))
+            tx.patch(Place, "A", name="Bonn")
+
+        db.transact(settle)
+        assert db.get(Person, 1).home.name == "Bonn"
+        assert (twin.left["Person"], twin.in_turn) == (1, 0)
+        assert db.native.commits["snapshot, holders follow"] == 1
+
+        def leave(tx):
+            tx.delete(Person, 1)
+            tx.save(place)
+
+        db.transact(leave)
+        assert not db.verify().faults
+
+
 def visit_of(chance, number):
     """A visit that compiled code decides, of one day and place."""
     at = datetime(2020, 1, 1, tzinfo=UTC)

@@ -21,6 +21,7 @@ from oneread import (
     within,
 )
 from oneread.database.transaction import TransactionWork
+from oneread.derivations.changes import Save
 from oneread.errors import (
     Conflict,
     LimitExceeded,
@@ -295,7 +296,7 @@ def test_a_unique_value_is_given_to_one_of_a_group(store):
 
 def test_a_commit_of_two_groups_is_refused_before_anything_is_written(store):
     operations = store.operations
-    changes = [store.run(operations.saving(Line(name=name, line=1))) for name in ("ada", "bob")]
+    changes = [Save(operations.catalog, Line(name=name, line=1)) for name in ("ada", "bob")]
     before = store.rows("roots")
     with pytest.raises(UsageError, match="these are two") as refused:
         store.run(operations.committer.commit(Commit(changes, basis=Basis(store.now, {}))))
