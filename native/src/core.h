@@ -364,7 +364,7 @@ typedef struct {
     Span key, value; /* a value without data: the row is absent, or is to be removed */
 } Row;
 
-/* Rows, in the order in which they were added; of those that are written each is there once. */
+/* Rows, in the order in which they were added. */
 typedef struct {
     Row *first;
     size_t count, room;
@@ -419,7 +419,6 @@ typedef struct {
     Touched *touched; /* those that have not been followed */
     size_t touched_count, touched_room;
     Rows reads, writes;
-    Map written[TABLES]; /* those that are written, by their keys */
     Counted requests[MOST_REQUESTS]; /* as many as Python makes, in no order */
     int request_count;
 } Unit;
@@ -448,7 +447,7 @@ void note_touched(Unit *unit, Touched group);
 /* Counts a request for the rows that were read since there were so many, of one table; none where there are none. */
 void count_reads(Unit *unit, size_t first);
 
-/* Adds a row to those that are written, or puts it in place of the one with its key; `remove_row` one that is removed. */
+/* Adds a row to those that are written, which stands in place of one with its key; `remove_row` one that is removed. */
 void write_row(Unit *unit, enum Table table, Span key, Span value);
 void remove_row(Unit *unit, enum Table table, Span key);
 
@@ -476,6 +475,9 @@ void count_request(Unit *unit, size_t rows, size_t bytes);
 /* Adds up the groups: reads their rows and writes them. And counts the requests that write. */
 void settle_sums(Unit *unit);
 void count_writes(Unit *unit);
+
+/* Sorts what is written by table and key; of several rows with one key the last stands. */
+void sort_writes(Unit *unit);
 
 /* ---- decide.c ---- */
 

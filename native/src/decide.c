@@ -475,5 +475,6 @@ void decide(Work *work, const Questions *asked, Reader reader, Answer *answer) {
     follow_groups(unit, asked);
     take_followed(unit, asked, answer->saved);
     settle_sums(unit);
+    sort_writes(unit);
     count_writes(unit);
 }

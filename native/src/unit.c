@@ -1,6 +1,7 @@
 /* The rows of one commit: those that were read, what is added to groups, and those that are written. */
 #include "core.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -96,21 +97,9 @@ static Span read_row(Unit *unit, enum Table table, Span key) {
     return value;
 }
 
-/* Where the row with a key is among those that are written. */
-typedef struct {
-    Span key;
-    size_t place; /* counted from one */
-} Written;
-
 void write_row(Unit *unit, enum Table table, Span key, Span value) {
     if (key.size > MOST_KEY || value.size > MOST_VALUE) stop(unit->work, TOO_LONG);
-    Written *written = item_at(unit->work, &unit->written[table], key, sizeof *written);
-    if (written->place) {
-        unit->writes.first[written->place - 1].value = value;
-        return;
-    }
     add_row(unit->work, &unit->writes, (Row){table, key, value});
-    written->place = unit->writes.count;
 }
 
 void remove_row(Unit *unit, enum Table table, Span key) {
@@ -400,6 +389,29 @@ void note_touched(Unit *unit, Touched group) {
         if (unit->touched[i].sum == group.sum) return;
     unit->touched = with_room(unit->work, unit->touched, unit->touched_count, &unit->touched_room, sizeof group);
     unit->touched[unit->touched_count++] = group;
+}
+
+static int is_same_place(const Row *one, const Row *other) {
+    return one->table == other->table && is_same(one->key, other->key);
+}
+
+static int in_order(const void *one, const void *other) {
+    const Row *first = *(const Row *const *)one, *second = *(const Row *const *)other;
+    if (first->table != second->table) return first->table < second->table ? -1 : 1;
+    if (!is_same(first->key, second->key)) return is_below(first->key, second->key) ? -1 : 1;
+    return first < second ? -1 : first > second;
+}
+
+void sort_writes(Unit *unit) {
+    Rows *rows = &unit->writes;
+    const size_t count = rows->count;
+    const Row **places = take_memory(unit->work, (count + 1) * sizeof *places);
+    Row *sorted = take_memory(unit->work, (count + 1) * sizeof *sorted);
+    for (size_t i = 0; i < count; i++) places[i] = &rows->first[i];
+    qsort(places, count, sizeof *places, in_order);
+    *rows = (Rows){sorted, 0, count + 1};
+    for (size_t i = 0; i < count; i++)
+        if (i + 1 == count || !is_same_place(places[i], places[i + 1])) sorted[rows->count++] = *places[i];
 }
 
 void count_writes(Unit *unit) {

@@ -149,6 +149,7 @@ class DecidedSaves(msgspec.Struct, frozen=True, gc=False):
     saved: Sequence[SavedEntity]
     reads: RowsByTable
     writes: RowsByTable
+    """Sorted, each key once."""
     requests: tuple[tuple[int, int], ...]
     """The rows and bytes of the requests that Python would make for it."""
     has_scanned: bool

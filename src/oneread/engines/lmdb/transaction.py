@@ -7,7 +7,7 @@ nothing, and reads see the job's own writes first. See "The store contract" of t
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, repeat, takewhile
 from typing import Any, Final, Protocol, TypeAlias
@@ -177,13 +177,16 @@ class Attempt(embedded.RowWrites):
 
     def sorted_writes(self) -> Iterator[tuple[Table, list[bytes], RowBytes]]:
         """The keys that it deletes in each table, and the rows that it puts, sorted."""
-        for table, written in self._written.items():
-            puts: Any = written
-            deleted: list[bytes] = []
-            if None in written.values():
-                deleted = [key for key, value in written.items() if value is None]
-                puts = {key: value for key, value in written.items() if value is not None}
-            yield table, deleted, sorted(puts.items())
+        for table, rows in self._sorted_rows():
+            puts: Any = [row for row in rows if row[1] is not None]
+            yield table, [key for key, value in rows if value is None] if len(puts) < len(rows) else [], puts
+
+    def _sorted_rows(self) -> Iterable[tuple[Table, Sequence[tuple[bytes, bytes | None]]]]:
+        """What it writes, by table: sorted by key, None for what it deletes."""
+        decided = self._decided
+        if decided is not None:
+            return zip(CORE_TABLES, decided.writes, strict=True)
+        return [(table, sorted(written.items())) for table, written in self._written.items()]
 
     def is_empty(self) -> bool:
         """Whether it writes nothing."""

@@ -101,6 +101,7 @@ def test_each_question_is_answered(store):
     assert verbs == {SAVED, PATCHED, DELETED, UPSERTED}
     for [(_version, document, _is_new)], _reads, writes, requests, _scanned in saved:
         assert any((document or b"m:e") in row for _key, row in writes[0])
+        assert all([key for key, _row in rows] == sorted({key for key, _row in rows}) for rows in writes)
         assert sum(count for count, _size in requests[1:]) >= sum(map(len, writes))
 
 

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from oneread import Aggregate, Index, Key, Model, Schema, by, connect, count, newest
 from oneread.engines.lmdb import LmdbEngine, binding
+from oneread.engines.lmdb.row_format import encode
 from oneread.engines.lmdb.transaction import JobWork
 from oneread.engines.lmdb.turn import Turn
 from oneread.errors import LimitExceeded, OutcomeUnknown, StoreReplaced, Unavailable
-from oneread.store.requests import Increment
+from oneread.store.engine import DecidedSaves
+from oneread.store.requests import Increment, Scan
 from oneread.store.rows import Cell, RowRange
 from tests.failures.stores import keys, put, row, until
 
@@ -84,6 +86,28 @@ def test_a_function_is_decided_and_committed_in_its_callers_thread(engine, monke
     assert keys(engine) == [b"a", b"own"]
     assert engine.answer(Increment("counts", b"n", b"d:n", 3)) == 3
     assert snapshots(engine) == 0
+
+
+@pytest.mark.parametrize("looks", [False, True], ids=["nothing behind it", "reads and writes behind it"])
+@pytest.mark.parametrize("number", [1, 40], ids=["few rows", "a long run"])
+@pytest.mark.parametrize("way", ["by one call", "by the writer's thread"])
+def test_what_compiled_code_decided_is_written(engine, request, looks, number, way):
+    wanted = [(b"v%02d" % n, row(b"x" * 500)) for n in range(number)]
+    puts = tuple((key, encode("views", key, value)) for key, value in wanted)
+    decided = DecidedSaves([], ((), (), ()), (((b"a", None),), puts, ()), (), has_scanned=False)
+    if way == "by the writer's thread":
+        threading.Timer(0.05, request.getfixturevalue("elsewhere").give_back).start()
+
+    def function(rows):
+        rows.write_decided(decided)
+        if looks:
+            assert rows.read("roots", [b"a"]) == [None]
+            assert rows.read("views", [b"v00"]) == [row(b"x" * 500)]
+            rows.replace("roots", {b"own": row(b"1")})
+
+    engine.transaction(function, 5)
+    assert keys(engine) == ([b"own"] if looks else [])
+    assert engine.answer(Scan("views", ALL, 100)) == wanted
 
 
 def test_a_store_that_waits_for_the_disk_commits_in_groups(path):
