@@ -36,6 +36,7 @@ typedef struct {
     size_t mapped, size;    /* bytes of the mapping; of the file, when the commit began */
     unsigned char *written; /* of each mapped page: whether this environment has written it */
     int tried;              /* whether this commit has written a page */
+    off_t at;               /* where it writes several pages next */
     size_t copied;          /* pages, of all commits */
 } PageWrites;
 

@@ -126,9 +126,17 @@ ssize_t oneread_pwrite(int file, const void *bytes, size_t size, off_t at) {
     return (ssize_t)size;
 }
 
-ssize_t oneread_pwritev(int file, const struct iovec *parts, int count, off_t at) {
+off_t oneread_lseek(int file, off_t at, int whence) {
+    PageWrites *self = committing;
+    if (!self || file != self->file || whence != SEEK_SET) return lseek(file, at, whence);
+    return self->at = at;
+}
+
+ssize_t oneread_writev(int file, const struct iovec *parts, int count) {
     PageWrites *self = committing;
     size_t size = 0;
+    if (!self || file != self->file) return writev(file, parts, count);
+    const off_t at = self->at;
     for (int i = 0; i < count; i++) size += parts[i].iov_len;
     if (!are_pages(self, file, size, at)) return pwritev(file, parts, count, at);
     if (!may_be_copied(self, size, at)) return note(self, pwritev(file, parts, count, at), size, at);

@@ -7,11 +7,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* What pwrite(2) and pwritev(2) do, and answer, by copies where the commit of this thread may make them. */
+/* What pwrite(2), and lseek(2) and writev(2) one after the other, do and answer, by copies where the commit of this thread
+ * may make them. */
 ssize_t oneread_pwrite(int file, const void *bytes, size_t size, off_t at);
-ssize_t oneread_pwritev(int file, const struct iovec *parts, int count, off_t at);
+off_t oneread_lseek(int file, off_t at, int whence);
+ssize_t oneread_writev(int file, const struct iovec *parts, int count);
 
 #define pwrite oneread_pwrite
-#define pwritev oneread_pwritev
+#define lseek oneread_lseek
+#define writev oneread_writev
 
 #endif

@@ -70,6 +70,20 @@ def test_a_page_is_copied_once_the_environment_has_written_it(folder):
         assert environment.pages_copied() == 0
 
 
+def test_pages_beside_each_other_are_copied(folder):
+    """A commit of a small store writes a run of them by one call."""
+    with opened(folder) as environment:
+        database = environment.open_db(b"rows")
+        for number in range(60):
+            before = environment.pages_copied()
+            with environment.begin(write=True, db=database) as writing:
+                for name in (b"a", b"b"):
+                    writing.put(name, b"%d" % number * 2000)
+        assert environment.pages_copied() > before
+        with environment.begin(database) as reading:
+            assert reading.get(b"b") == b"59" * 2000
+
+
 @pytest.mark.parametrize("options", [{"sync": True}, {"metasync": False, "sync": True}])
 def test_what_waits_for_the_disk_is_written_by_the_system(folder, options):
     with opened(folder, **options) as environment:
