@@ -13,7 +13,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <limits.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "lmdb.h"
 
@@ -26,6 +28,12 @@ typedef struct {
     dev_t device;
     ino_t inode;
 } FileKey;
+
+/* A folder, and when a name in it was last changed. */
+typedef struct {
+    FileKey key;
+    struct timespec changed;
+} FolderState;
 
 /* How the pages of one environment's commits are written. */
 typedef struct {
@@ -49,6 +57,7 @@ struct Environment {
     FileKey data, lock;
     pid_t pid; /* of the process that opened it */
     PageWrites pages; /* used by who commits; LMDB lets one at a time */
+    FolderState unchanged; /* of the store's folder when its files were looked at; used by who has the turn */
     MDB_dbi main;
     int busy; /* calls that run without the interpreter's lock */
     int closing;
@@ -160,6 +169,52 @@ int page_writes_commit(PageWrites *self, MDB_txn *txn);
 
 /* ---- commit.c ---- */
 
+enum { FILES = 4 };
+
+/* The files of a store, as they were when it was opened. */
+typedef struct {
+    const char *path[FILES];
+    FileKey key[FILES];
+    Py_ssize_t count;
+    char folder[PATH_MAX]; /* that all of them are in; empty where there is none */
+} Files;
+
+/* A turn to write: the file that is locked for it, the files that must be the store's, and the number of LMDB or of the
+ * system when the commit failed. */
+typedef struct {
+    int file;
+    Files files;
+    int code;
+} Turn;
+
+/* What came of a turn: from NO_TURN on nothing was written. */
+enum {
+    COMMITTED,
+    COMMITTED_ELSEWHERE,
+    FAILED,
+    NO_TURN,
+    CHANGED,
+    REFUSED,
+    OTHER_FILES,
+    CLOSED,
+    UNKNOWN,
+    ADDED_BEFORE
+};
+
+/* Writes in a transaction, without the interpreter's lock. Returns COMMITTED if it is to be committed, or why not. */
+typedef int (*WriteRows)(MDB_txn *txn, const void *asked);
+
+/* The arguments `turn` and `files` of a call. What is in `turn` is the arguments'. Returns 1, or 0 with an exception
+ * set. May run Python. */
+int take_turn_of(PyObject *file, PyObject *files, Turn *turn);
+
+/* Takes the turn, looks at the files and the number of the last commit, calls `write`, commits, looks at the files again
+ * and gives the turn back. The interpreter's lock is released meanwhile. Returns what came of it. */
+int write_in_turn(Environment *self, Turn *turn, WriteRows write, const void *asked);
+
+/* What a call answers to what came of its turn. Returns a new reference, or NULL with an exception set. */
+PyObject *turn_answer(int outcome, const Turn *turn);
+
 /* The method `commit(turn, files, snapshot, reads, writes)`: takes the turn, which is a lock on the open file `turn`, and
  * writes in a transaction of its own, if what was read at the transaction `snapshot` still is so. `files` are those of
  * the store: a tuple of (path as bytes, inode, device), looked at before and after. `reads` and `writes` are tuples of
@@ -170,12 +225,26 @@ int page_writes_commit(PageWrites *self, MDB_txn *txn);
  * word when nothing was written: "turn" (another has it), "changed" (what was read), "refused" (by LMDB), "files" (are
  * not the store's), "closed" (may not write now). Raises the error of LMDB's commit, after which the outcome may be
  * unknown, and TypeError. It waits for the turn, and for another thread in this call, no longer than a few milliseconds.
+ * `files` are the same at each call: where the time of their folder is as it was, they are not looked at one by one.
  * `turn` is a file of its own: whoever else takes this lock in the process has opened the file again. It may be closed
  * once the environment is. */
 PyObject *environment_commit(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
 
 /* The method `are_files(files)`: whether each path has the file that is named. No signal handler runs meanwhile. */
 PyObject *are_files(PyObject *object, PyObject *given);
+
+/* ---- add.c ---- */
+
+/* The method `add(turn, files, tables, asked)`: adds to the sums of rows, in a turn as `commit` takes it. `tables` is a
+ * dictionary of databases by name. `asked` is (table, rows, tokens, sums, amount, now), the AddQuestion of oneread.
+ * `rows` is a tuple of (table, key, value): each row must have this value, or be there (True), or be absent (None).
+ * `tokens` are keys of rows of the table none of which may be there; the last one is put then, with the value "1".
+ * `sums` are keys of rows that hold [raised, lowered], or are absent: a negative amount is added to the second, any
+ * other to the first. Rows get the stamp `now`, or one above their own.
+ *
+ * Answers and raises what `commit` does; and False, with nothing written, where a token is there. "other": what is
+ * stored is not as expected, of another form or beyond 63 bits, or there are more than sixteen of something. */
+PyObject *environment_add(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
 
 /* ---- guard.c ---- */
 

@@ -5,15 +5,14 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 
-enum { YIELDS = 4, TRIES = 40, MOMENTS = 20, FILES = 4 };
-
-/* What came of a commit: from NO_TURN on nothing was written. */
-enum { COMMITTED, COMMITTED_ELSEWHERE, FAILED, NO_TURN, CHANGED, REFUSED, OTHER_FILES, CLOSED };
+enum { YIELDS = 4, TRIES = 40, MOMENTS = 20 };
 
 static const char *const reasons[] = {
-    [NO_TURN] = "turn", [CHANGED] = "changed", [REFUSED] = "refused", [OTHER_FILES] = "files", [CLOSED] = "closed",
+    [NO_TURN] = "turn",      [CHANGED] = "changed", [REFUSED] = "refused",
+    [OTHER_FILES] = "files", [CLOSED] = "closed",   [UNKNOWN] = "other",
 };
 
 /* A row that was read, or is to be put or deleted: without data it is not there. */
@@ -28,18 +27,9 @@ typedef struct {
     int given; /* whether the argument was not None */
 } Entries;
 
-/* The files of the store, as they were when it was opened. */
 typedef struct {
-    const char *path[FILES];
-    FileKey key[FILES];
-    Py_ssize_t count;
-} Files;
-
-typedef struct {
-    int turn;
     size_t snapshot;
     Entries reads, writes;
-    Files files;
 } Decision;
 
 /* ---- arguments: tuples of bytes, which no thread can change while they are used ---- */
@@ -87,6 +77,20 @@ static int take_entries(const Environment *self, PyObject *tables, Entries *entr
     return 1;
 }
 
+/* Notes the folder of the files, if they are in one. */
+static void take_folder(Files *files) {
+    size_t size = 0;
+    files->folder[0] = '\0';
+    for (Py_ssize_t i = 0; i < files->count; i++) {
+        const char *end = strrchr(files->path[i], '/');
+        if (!end || (i && ((size_t)(end - files->path[i]) != size || memcmp(files->path[i], files->path[0], size)))) return;
+        size = (size_t)(end - files->path[i]);
+    }
+    if (!size || size >= sizeof files->folder) return;
+    memcpy(files->folder, files->path[0], size);
+    files->folder[size] = '\0';
+}
+
 /* Returns 1, or 0 with an exception set. */
 static int take_files(PyObject *given, Files *files) {
     static const char all[] = "files are a tuple of at most four of (path, inode, device)";
@@ -104,7 +108,14 @@ static int take_files(PyObject *given, Files *files) {
             return 0;
         files->key[files->count] = (FileKey){(dev_t)device, (ino_t)inode};
     }
+    take_folder(files);
     return 1;
+}
+
+int take_turn_of(PyObject *file, PyObject *files, Turn *turn) {
+    turn->code = 0;
+    turn->files.count = 0;
+    return descriptor_of(file, &turn->file) && take_files(files, &turn->files);
 }
 
 /* ---- steps, without the interpreter's lock ---- */
@@ -125,6 +136,21 @@ static int take_turn(int turn) {
 static int are_the_same(const Files *files) {
     for (Py_ssize_t i = 0; i < files->count; i++)
         if (!is_same_file(file_key(files->path[i]), files->key[i])) return 0;
+    return 1;
+}
+
+/* What `are_the_same` says, by one look where the folder is as it was: a name in it cannot change without its time. One
+ * that was recent at the look proves nothing, as times go in steps. As `StoreFiles.check` of oneread does. */
+static int are_still_the_same(Environment *self, const Files *files) {
+    struct stat found;
+    struct timespec now;
+    if (!files->folder[0] || stat(files->folder, &found)) return are_the_same(files);
+    const FolderState state = {{found.st_dev, found.st_ino}, found.st_mtim}, *seen = &self->unchanged;
+    if (is_same_file(state.key, seen->key) && state.changed.tv_sec == seen->changed.tv_sec &&
+        state.changed.tv_nsec == seen->changed.tv_nsec)
+        return 1;
+    if (!are_the_same(files)) return 0;
+    if (!clock_gettime(CLOCK_REALTIME, &now) && now.tv_sec > state.changed.tv_sec + 1) self->unchanged = state;
     return 1;
 }
 
@@ -170,33 +196,30 @@ static int write_entries(MDB_txn *txn, const Entries *writes) {
     return code;
 }
 
-/* Decides in the turn whether the commit may be, and makes it. Returns what came of it, with LMDB's number in `code`
- * where it failed. */
-static int commit_in_turn(Environment *self, const Decision *decided, int *code) {
-    MDB_env *env = self->env;
-    MDB_txn *txn;
-    int refused = 0;
-    if (!are_the_same(&decided->files)) return OTHER_FILES;
-    if (mdb_txn_begin(env, NULL, 0, &txn)) return REFUSED;
-    if (!follows_data_file(env, txn))
-        refused = OTHER_FILES;
-    else if (!is_unchanged(txn, decided))
-        refused = CHANGED;
-    else if (write_entries(txn, &decided->writes))
-        refused = REFUSED;
-    if (refused) {
-        mdb_txn_abort(txn);
-        return refused;
-    }
-    *code = page_writes_commit(&self->pages, txn);
-    if (*code) return FAILED;
-    return are_the_same(&decided->files) ? COMMITTED : COMMITTED_ELSEWHERE;
+/* Writes what was decided, if it still is so. */
+static int write_decision(MDB_txn *txn, const void *asked) {
+    const Decision *decided = asked;
+    if (!is_unchanged(txn, decided)) return CHANGED;
+    return write_entries(txn, &decided->writes) ? REFUSED : COMMITTED;
 }
 
-/* ---- the call ---- */
+/* Writes in the turn, and commits. Returns what came of it. */
+static int commit_in_turn(Environment *self, Turn *turn, WriteRows write, const void *asked) {
+    MDB_env *env = self->env;
+    MDB_txn *txn;
+    if (!are_still_the_same(self, &turn->files)) return OTHER_FILES;
+    if (mdb_txn_begin(env, NULL, 0, &txn)) return REFUSED;
+    int outcome = follows_data_file(env, txn) ? write(txn, asked) : OTHER_FILES;
+    if (outcome != COMMITTED) {
+        mdb_txn_abort(txn);
+        return outcome;
+    }
+    turn->code = page_writes_commit(&self->pages, txn);
+    if (turn->code) return FAILED;
+    return are_still_the_same(self, &turn->files) ? COMMITTED : COMMITTED_ELSEWHERE;
+}
 
-/* Commits, with the interpreter's lock released meanwhile. Returns what `commit_in_turn` does. */
-static int commit(Environment *self, const Decision *decided, int *code) {
+int write_in_turn(Environment *self, Turn *turn, WriteRows write, const void *asked) {
     int outcome = NO_TURN;
     /* The turn is one open file's: a second thread would get it, too. */
     for (int moments = 0; self->committing; moments++) {
@@ -207,9 +230,9 @@ static int commit(Environment *self, const Decision *decided, int *code) {
     self->committing = 1;
     self->busy++;
     Py_BEGIN_ALLOW_THREADS
-    if (take_turn(decided->turn)) {
-        outcome = commit_in_turn(self, decided, code);
-        flock(decided->turn, LOCK_UN);
+    if (take_turn(turn->file)) {
+        outcome = commit_in_turn(self, turn, write, asked);
+        flock(turn->file, LOCK_UN);
     }
     Py_END_ALLOW_THREADS
     self->busy--;
@@ -217,32 +240,37 @@ static int commit(Environment *self, const Decision *decided, int *code) {
     return outcome;
 }
 
+PyObject *turn_answer(int outcome, const Turn *turn) {
+    switch (outcome) {
+    case COMMITTED: return Py_NewRef(Py_True);
+    case COMMITTED_ELSEWHERE: return Py_NewRef(Py_None);
+    case ADDED_BEFORE: return Py_NewRef(Py_False);
+    case FAILED: return fail("mdb_txn_commit", turn->code);
+    default: return PyUnicode_FromString(reasons[outcome]);
+    }
+}
+
+/* ---- the call ---- */
+
 PyObject *environment_commit(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
     static const char *const known[] = {"turn", "files", "snapshot", "reads", "writes"};
     static const Call call = {known, 5, 5, 5};
     Environment *self = (Environment *)object;
-    Decision decided = {0, 0, {NULL, 0, 0}, {NULL, 0, 0}, {{NULL}, {{0, 0}}, 0}};
+    Decision decided = {0, {NULL, 0, 0}, {NULL, 0, 0}};
+    Turn turn;
     PyObject *found[5] = {NULL, NULL, NULL, NULL, NULL}, *answer = NULL;
-    int code = 0, outcome;
-    if (!take(&call, arguments, places, names, found)) return NULL;
-    if (!descriptor_of(found[0], &decided.turn)) return NULL;
+    if (!take(&call, arguments, places, names, found) || !take_turn_of(found[0], found[1], &turn)) return NULL;
     decided.snapshot = PyLong_AsSize_t(found[2]);
-    if (!PyErr_Occurred() && take_files(found[1], &decided.files) && take_entries(self, found[3], &decided.reads) &&
-        take_entries(self, found[4], &decided.writes)) {
-        outcome = commit(self, &decided, &code);
-        if (outcome == FAILED)
-            fail("mdb_txn_commit", code);
-        else if (outcome >= NO_TURN)
-            answer = PyUnicode_FromString(reasons[outcome]);
-        else
-            answer = Py_NewRef(outcome == COMMITTED ? Py_True : Py_None);
-    }
+    if (!PyErr_Occurred() && take_entries(self, found[3], &decided.reads) &&
+        take_entries(self, found[4], &decided.writes))
+        answer = turn_answer(write_in_turn(self, &turn, write_decision, &decided), &turn);
     PyMem_Free(decided.reads.first);
     PyMem_Free(decided.writes.first);
     return answer;
 }
 
 PyObject *are_files(PyObject *Py_UNUSED(object), PyObject *given) {
-    Files files = {{NULL}, {{0, 0}}, 0};
+    Files files;
+    files.count = 0;
     return take_files(given, &files) ? PyBool_FromLong(are_the_same(&files)) : NULL;
 }

@@ -424,6 +424,7 @@ static PyObject *environment_reader_check(PyObject *object, PyObject *Py_UNUSED(
 #define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, NULL
 
 static PyMethodDef environment_methods[] = {
+    {"add", FAST(environment_add)},
     {"are_files", are_files, METH_O, NULL},
     {"begin", FAST(environment_begin)},
     {"close", environment_close, METH_NOARGS, NULL},

@@ -21,14 +21,14 @@ import oneread_native as native
 
 STEPS = 200
 SIZE = 1 << 22
-EXPECTED = (native.Error, TypeError, OverflowError, ValueError, ZeroDivisionError)
+EXPECTED = (native.Error, TypeError, KeyError, OverflowError, ValueError, ZeroDivisionError)
 BYTES = [b"", b"\0", b"a", b"b", b"c", b"d", b"a\0b", b"k" * 511, b"k" * 512, b"v" * 3000, b"v" * 70000]
 NUMBERS = [0, 1, -1, 2, 4096, 2**31 - 1, -(2**31), 2**31, 2**32 + 1, 2**63 - 1, -(2**63), 2**64, 2**70]
 OTHERS = [None, True, "", "text", 1.5, (), [], {}, b"".join, object(), bytearray(b"a"), memoryview(b"a"), ((),), [[]]]
 CALLS = {
     native.Environment: {
-        "are_files": 1, "begin": 2, "close": 0, "commit": 5, "copyfd": 2, "info": 0, "open_db": 3, "reader_check": 0,
-        "readers": 0, "stat": 0, "__enter__": 0, "__exit__": 3,
+        "add": 4, "are_files": 1, "begin": 2, "close": 0, "commit": 5, "copyfd": 2, "info": 0, "open_db": 3,
+        "reader_check": 0, "readers": 0, "stat": 0, "__enter__": 0, "__exit__": 3,
     },
     native.Transaction: {
         "abort": 0, "commit": 0, "cursor": 1, "decide": 5, "delete": 2, "get": 3, "id": 0, "put": 3, "stat": 1,
@@ -41,7 +41,7 @@ CALLS = {
 }  # fmt: skip
 ENDS = {"abort", "close", "commit", "__exit__"}
 MAKES = {
-    native.Environment: [("begin", 2), ("open_db", 3), ("commit", 5)],
+    native.Environment: [("begin", 2), ("open_db", 3), ("commit", 5), ("add", 4)],
     native.Transaction: [("cursor", 1), ("get", 3), ("put", 3)],
     native.Cursor: [("putmulti", 2), ("set_range", 1), ("iternext", 0)],
 }
@@ -153,6 +153,7 @@ class Calls:
             "__exit__": lambda: self._random.choice([(None,) * 3, (TypeError, TypeError(), None), ()]),
             "copyfd": lambda: (self._nothing,),
             "commit": lambda: (self._turn, self._files(), self._last(target), self._rows(), self._rows()),
+            "add": lambda: (self._turn, self._files(), self._tables(), self._added()),
             "decide": lambda: (
                 tuple(self._one(native.Database) for _ in range(3)),
                 self._random.choice([(), ((None,) * 5,)]),
@@ -172,7 +173,7 @@ class Calls:
         named = {"write": self._truth()} if name == "begin" and self._random.random() < 0.7 else {}
         if self._random.random() < 0.1:
             named[self._random.choice(NAMES)] = self._anything()
-        if given and name not in {"copyfd", "commit"} and self._random.random() < 0.1:
+        if given and name not in {"add", "copyfd", "commit"} and self._random.random() < 0.1:
             named[self._random.choice(NAMES)] = given.pop()
         if name == "copyfd" and given:  # any other number may be a file of the store's own
             given[0] = self._random.choice([self._nothing, -1, 2**31, 2**70, None, "text", Descriptor(self)])
@@ -215,6 +216,19 @@ class Calls:
             return tuple((self._bytes(), self._random.choice(values)) for _ in range(self._random.randrange(6)))
 
         return self._random.choice([None, (), tuple((self._one(native.Database), rows()) for _ in range(3))])
+
+    def _tables(self):
+        return {name: self._one(native.Database) for name in ("counts", "other")}
+
+    def _added(self):
+        """A question of `add`; now and then something else in one of its places."""
+        values = [True, None, b"", *BYTES]
+        rows = tuple(("other", self._bytes(), self._random.choice(values)) for _ in range(self._random.randrange(3)))
+        keys = tuple(self._bytes() for _ in range(self._random.choice([0, 1, 2, 17])))
+        asked = ["counts", rows, keys[:1], keys, self._number(), self._random.choice([1, 2**45 - 1, 2**45])]
+        if self._random.random() < 0.2:
+            asked[self._random.randrange(6)] = self._anything()
+        return tuple(asked)
 
     def _files(self):
         paths = [self._folder / "turn", self._folder / "one/data.mdb", self._folder / "missing"]
