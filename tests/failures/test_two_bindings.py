@@ -66,6 +66,23 @@ def run(kind, program, *arguments):
     return subprocess.Popen(command, env=unmeasured() | asked, stdout=subprocess.PIPE, text=True)
 
 
+ADDER = """
+import sys
+from oneread import connect
+from tests.failures.test_two_bindings import LINES
+url, kind, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with connect(url, LINES, workers=0) as db:
+    assert bool(db.native) == (kind == "native"), db.native
+    once, plain = db.counter("once", shards=2, keep={"hour": 9}), db.counter("plain", shards=2)
+    for number in range(first, first + 2 * 10**6, 2):
+        assert plain.add(number)
+        assert once.add(number, once=f"{number}")
+        assert not once.add(number, once=f"{number}")
+        print(number, flush=True)
+        if number == first + 20:
+            assert ("add" in db.native.commits) == (kind == "native"), db.native
+"""
+
 VERIFY = """
 import sys
 from oneread import connect
@@ -108,3 +125,22 @@ def test_killed_processes_of_both_lose_nothing(tmp_path):
     for kind in ("native", "py-lmdb"):
         with run(kind, VERIFY, url, kind) as verifying:
             assert verifying.wait() == 0
+
+
+def test_adds_of_killed_processes_of_both_are_counted_once(tmp_path):
+    """What was acknowledged is counted; a killed process may have counted one add more, or one half of its pair."""
+    url, chance, acknowledged, first = f"lmdb://{tmp_path}/store?durability=none", random.Random(168), [], 1
+    for _ in range(ROUNDS):
+        kinds = chance.sample(["native", "py-lmdb"], 2)
+        acknowledged += killed([run(kind, ADDER, url, kind, first + at) for at, kind in enumerate(kinds)], chance)
+        first = max(acknowledged) + 100
+        first += 1 - first % 2
+    assert len(acknowledged) == len(set(acknowledged)) > 10 * ROUNDS
+    with connect(url, LINES, workers=0) as db:
+        once, plain = db.counter("once", keep={"hour": 9}), db.counter("plain")
+        again = [number for number in range(1, first) if once.add(number, once=f"{number}")]
+        assert not set(again) & set(acknowledged)
+        assert once.read() == sum(range(1, first)) == sum(each.value for each in once.windows("hour"))
+        more = plain.read() - sum(acknowledged)
+        assert 0 <= more <= 2 * ROUNDS * first
+        assert db.verify().clean

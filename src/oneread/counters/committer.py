@@ -48,9 +48,11 @@ from oneread.plans.effects import Now
 from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
+from oneread.store.engine import AddQuestion, NeededRow
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import VALUE, Cell, Row, RowRange, later
 from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.moves import FOLLOWER, NOT_MOVED
 
 T = TypeVar("T")
 
@@ -104,6 +106,10 @@ class CounterCommitter:
             OutcomeUnknown: counted or not; with a token it is safe to add again.
         """
         raise NotImplementedError
+
+    def question(self, wanted: Add, once: Once | None, now: int, chance: float) -> AddQuestion | None:  # noqa: ARG002 - part of the contract
+        """What compiled code is asked to add as `add` does; None where only `add` can."""
+        return None
 
     def configure(
         self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
@@ -178,7 +184,7 @@ class NativeCounters(CounterCommitter):
 
     def __init__(self, system: SystemCommitter) -> None:
         self._system = system
-        self._settings: dict[bytes, CounterSettings] = {}
+        self._known: dict[bytes, _KnownCounter] = {}
         self._generations: Generations | None = None
 
     def add(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
@@ -195,14 +201,15 @@ class NativeCounters(CounterCommitter):
         """`add` inside the transaction of a commit: counted if and only if that is committed."""
         work = _Adding(store)
         chance = store.chance()
-        known = self._settings
+        known = self._known
         guessed: list[CounterSettings] = []
         places: list[list[bytes]] = []
         keys: list[bytes] = []
         for each in adds:
-            settings = known.get(each.name, each.declared)
+            before = known.get(each.name)
+            settings = each.declared if before is None else before.settings
             guessed.append(settings)
-            several = work.places(each, settings, chance)
+            several = _places(each, settings, chance, work.now)
             places.append(several)
             keys.append(SETTINGS + each.name)
             keys += several
@@ -217,16 +224,40 @@ class NativeCounters(CounterCommitter):
             return False
         found = [work.settings(each) for each in adds]
         if found != guessed:
-            places = [work.places(each, settings, chance) for each, settings in zip(adds, found, strict=True)]
+            places = [_places(each, settings, chance, work.now) for each, settings in zip(adds, found, strict=True)]
             marks = [mark_key(each.name) for each, settings in zip(adds, found, strict=True) if settings.shown]
             work.load([*(key for several in places for key in several), *marks])
         if len(known) > _KNOWN:
             known.clear()
         for each, settings, several in zip(adds, found, places, strict=True):
-            known[each.name] = settings
+            before = known.get(each.name)
+            if before is None or before.settings != settings:
+                known[each.name] = _as_known(each.name, settings)
             work.add(each, settings, several)
         store.replace("counts", work.written)
         return True
+
+    def question(self, wanted: Add, once: Once | None, now: int, chance: float) -> AddQuestion | None:
+        """What `add_inside` does where settings and generations are as this process knows, and no window begins."""
+        name, declared = wanted.name, wanted.declared
+        known = self._known.get(name)
+        if known is None or wanted.at is not None or FOLLOWER.get():
+            return None
+        settings, rows = known
+        if settings.approximate != declared.approximate or (declared.windows and settings.lacks(declared)):
+            return None
+        sums: tuple[bytes, ...] = (_shard(name, settings, chance),)
+        if settings.windows:  # the first add to a window ends others
+            sums = tuple(_places(wanted, settings, chance, now))
+            rows = (*rows, *[("counts", key, True) for key in sums[1:]])
+        tokens: tuple[bytes, ...] = ()
+        if once is not None:
+            generations = self._generations
+            if generations is None or generations.once_for < once.seconds:
+                return None
+            rows = (*rows, ("counts", GENERATIONS_ROW, encode_struct(generations)))
+            tokens = tuple(_token_keys(once, generations))
+        return AddQuestion("counts", rows, tokens, sums, wanted.amount, now)
 
     def _note(self, work: _Adding, once: Once, guess: Generations | None, tokens: list[bytes]) -> bool:
         """Notes a token unless it was counted; returns whether it was noted. `tokens` are its keys by the guess."""
@@ -343,6 +374,33 @@ def _token_keys(once: Once, generations: Generations) -> list[bytes]:
     return [token_key(each, once.scope, once.token) for each in generations.living]
 
 
+class _KnownCounter(NamedTuple):
+    """A counter as a process knows it, and the rows that compiled code expects of it."""
+
+    settings: CounterSettings
+    rows: tuple[NeededRow, ...]
+
+
+def _as_known(name: bytes, settings: CounterSettings) -> _KnownCounter:
+    mark: tuple[NeededRow, ...] = (("counts", mark_key(name), True),) if settings.shown else ()
+    return _KnownCounter(settings, (NOT_MOVED, ("counts", SETTINGS + name, encode_settings(settings)), *mark))
+
+
+def _shard(name: bytes, settings: CounterSettings, chance: float) -> bytes:
+    """A shard, drawn by chance."""
+    return shard_key(name, int(chance * settings.shards))
+
+
+def _places(wanted: Add, settings: CounterSettings, chance: float, now: int) -> list[bytes]:
+    """The rows that an add changes: a shard, and the window of each size. Raises InvalidValue."""
+    check_moment_ahead(wanted, now)
+    shard = _shard(wanted.name, settings, chance)
+    if not settings.windows:
+        return [shard]
+    windows = windows_of_add(wanted, settings, now)
+    return [shard, *[window_key(wanted.name, size, start) for size, start in windows]]
+
+
 class _Adding:
     """The rows of one transaction: those read, and those to be written."""
 
@@ -361,15 +419,6 @@ class _Adding:
 
     def put(self, key: bytes, value: bytes) -> None:
         self.written[key] = {VALUE: Cell(value, later(self.rows[key], self.now))}
-
-    def places(self, wanted: Add, settings: CounterSettings, chance: float) -> list[bytes]:
-        """The rows that an add changes: a shard, drawn by chance, and the window of each size. Raises InvalidValue."""
-        check_moment_ahead(wanted, self.now)
-        shard = shard_key(wanted.name, int(chance * settings.shards))
-        if not settings.windows:
-            return [shard]
-        windows = windows_of_add(wanted, settings, self.now)
-        return [shard, *[window_key(wanted.name, size, start) for size, start in windows]]
 
     def settings(self, wanted: Add) -> CounterSettings:
         """How a counter is kept: as stored, and with the windows that are declared and not stored yet."""

@@ -34,6 +34,8 @@ from oneread.counters.wanted import (
 )
 from oneread.counters.windows import WantedWindows, read_windows
 from oneread.errors import InvalidQuery, InvalidValue, UsageError
+from oneread.plans.allowance import CURRENT
+from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.transactions.chores import Chore
 
@@ -108,6 +110,8 @@ class CounterPlans:
         self, shards: object, keep: object, *, approximate: object = False, name: object = ""
     ) -> CounterSettings:
         """How a counter is kept that is new; `name` is that of an approximate one, which no entity may show."""
+        if shards is None and keep is None and approximate is False:  # most
+            return CounterSettings(0, self.rules.shards)
         many = self.rules.shards if shards is None else check_shards(shards)
         windows = check_keep(keep)
         if type(approximate) is not bool:
@@ -126,11 +130,33 @@ class CounterPlans:
             if token is not None:
                 raise UsageError(NO_TOKENS, counter=text_of(name), once=token)
         once = self.once(name, token)
-        return self.committer.add([self.wanted(name, declared, amount, at)._replace(checks_kind=True)], once)
+        return self.committer.add([self.wanted(name, declared, amount, at, checks_kind=True)], once)
 
-    def wanted(self, name: bytes, declared: CounterSettings, amount: object, at: object) -> Add:
+    def add_now(
+        self, driver: Performer, name: bytes, declared: CounterSettings, amount: object, token: object = None
+    ) -> bool | None:
+        """`add` without its plan, where compiled code does it; None where only the plan can, or refuses.
+
+        Stepping the plan costs as much as the add. The plan is for those who count requests, too.
+        """
+        adds = driver.adds
+        if adds is None or CURRENT.get() is not None:
+            return None
+        if declared.approximate:
+            if token is not None:
+                return None
+            check_growth(amount)
+        once = None if token is None else self.once(name, token)
+        wanted = Add(name, check_amount(amount), declared, None, True)
+        asked = self.committer.question(wanted, once, driver.now(), driver.chance())
+        return None if asked is None else adds.add_compiled(asked)
+
+    def wanted(
+        self, name: bytes, declared: CounterSettings, amount: object, at: object, *, checks_kind: bool = False
+    ) -> Add:
         """One add, in the windows of a moment unless that is None."""
-        return Add(name, check_amount(amount), declared, None if at is None else check_moment("at", at))
+        moment = None if at is None else check_moment("at", at)
+        return Add(name, check_amount(amount), declared, moment, checks_kind)
 
     def once(self, name: bytes, token: object) -> Once | None:
         """What makes an add with a token count once; None for one without."""

@@ -71,7 +71,7 @@ _SUMS: Final = 2
 _SHORT: Final = (1 << 63) - 1
 """The greatest sum that is stored as a number of msgpack."""
 _REMEMBERED: Final = 1000
-"""Settings and generations that a process has decoded: most counters have the same few."""
+"""Settings and generations that a process has decoded, of which most counters have the same few; and names."""
 
 WindowSize: TypeAlias = Literal["minute", "hour", "day"]
 """How long a window of a counter is; windows begin at whole minutes, hours and days of UTC."""
@@ -160,6 +160,7 @@ class Window(NamedTuple):
     sums: Sums
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def name_key(name: str) -> bytes:
     """A counter's name as part of keys."""
     return encode((name,))

@@ -79,7 +79,8 @@ class AsyncCounterVerbs:
             ```
         """
         plans = self.operations.counters
-        return AsyncCounter(self, plans, name, plans.declared(shards, keep, approximate=approximate, name=name))
+        declared = plans.declared(shards, keep, approximate=approximate, name=name)
+        return AsyncCounter(self, plans, name, declared, None if self._observers else self._driver)
 
     async def counters(
         self, prefix: str = "", *, limit: int | None = None, after: str | None = None

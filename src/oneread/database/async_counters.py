@@ -15,6 +15,7 @@ from oneread.counters.rows import CounterSettings, WindowSize
 from oneread.counters.wanted import OnceToken, check_name
 from oneread.database.transaction import TransactionWork
 from oneread.errors import UsageError
+from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 
 T = TypeVar("T")
@@ -79,8 +80,16 @@ class AsyncCounter:
     The handle holds nothing of the store and costs nothing to make. See `AsyncDatabase.counter`.
     """
 
-    def __init__(self, database: AsyncPlanRunner, plans: CounterPlans, name: str, declared: CounterSettings) -> None:
+    def __init__(
+        self,
+        database: AsyncPlanRunner,
+        plans: CounterPlans,
+        name: str,
+        declared: CounterSettings,
+        unobserved: Performer | None,
+    ) -> None:
         self._database = database
+        self._unobserved = unobserved
         self._plans = plans
         self._key = check_name(name)
         self._declared = declared
@@ -130,6 +139,10 @@ class AsyncCounter:
             assert await votes.add(1, once="request 7") is False
             ```
         """
+        if at is None and self._unobserved is not None:
+            added = self._plans.add_now(self._unobserved, self._key, self._declared, amount, once)
+            if added is not None:
+                return added
         return await self._database.run(self._plans.add(self._key, self._declared, amount, once, at))
 
     async def read(self, *, max_age: float | None = None) -> int:

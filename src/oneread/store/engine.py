@@ -82,6 +82,9 @@ def differing(table: Table, key: bytes) -> Corrupt:
     return Corrupt(DISAGREE, table=table, key=key.hex())
 
 
+NeededRow: TypeAlias = tuple[Table, bytes, "bytes | bool | None"]
+"""A row, and the one value that it must have; True where it must be there, None where it must not."""
+
 CORE_TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts")
 """Those that compiled code reads and writes."""
 
@@ -154,6 +157,34 @@ class DecidedSaves(msgspec.Struct, frozen=True, gc=False):
     """The rows and bytes of the requests that Python would make for it."""
     has_scanned: bool
     """Holders were looked for, and those that there are follow."""
+
+
+class AddQuestion(NamedTuple):
+    """One add to sums, as compiled code is asked."""
+
+    table: Table
+    """Of tokens and sums."""
+    rows: tuple[NeededRow, ...]
+    tokens: tuple[bytes, ...]
+    """Keys of rows of which none may be there: else it was added before. The last one is put."""
+    sums: tuple[bytes, ...]
+    """Keys of rows that hold what was raised and what was lowered; an absent one holds nothing."""
+    amount: int
+    now: int
+
+
+@runtime_checkable
+class CompiledAdds(Protocol):
+    """An engine that can add to sums by one call of compiled code."""
+
+    def add_compiled(self, asked: AddQuestion) -> bool | None:
+        """Adds in one transaction: whether it did, or it was added before.
+
+        None, with nothing written, where that takes a function in a transaction: rows are not as expected, others
+        write, or compiled code does not know what is stored. It waits a few milliseconds at most. Raises what
+        `transaction` raises.
+        """
+        ...
 
 
 class RowTransaction(RowReads, Protocol):

@@ -19,6 +19,7 @@ from oneread.errors import Corrupt, StoreMoved, Unavailable
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Atomically, Sleep
 from oneread.plans.plan import Plan
+from oneread.store.engine import NeededRow
 from oneread.store.keys import view_prefix
 from oneread.store.requests import Found, Read
 from oneread.store.rows import UNDECODABLE, VALUE, Cell, Row, RowRange, Table
@@ -89,6 +90,9 @@ class MoveRow(msgspec.Struct, frozen=True, array_like=True):
         shadow = self.shadow if state in _SHADOWED else 0.0
         return msgspec.structs.replace(self, state=state, at=at, history=history, shadow=shadow, **changes)
 
+
+NOT_MOVED: Final[NeededRow] = ("system", MOVE_ROW, None)
+"""What compiled code expects of a store whose changes nothing has to know; of a follower it knows nothing."""
 
 _KEPT: Final = 50
 _SHADOWED: Final = ("following", "closing")

@@ -79,7 +79,8 @@ class CounterVerbs:
             ```
         """
         plans = self.operations.counters
-        return Counter(self, plans, name, plans.declared(shards, keep, approximate=approximate, name=name))
+        declared = plans.declared(shards, keep, approximate=approximate, name=name)
+        return Counter(self, plans, name, declared, None if self._observers else self._driver)
 
     def counters(self, prefix: str = "", *, limit: int | None = None, after: str | None = None) -> list[CounterEntry]:
         """All counters in the order of their names, and how each is kept. A request for each 1,000, a row each.

@@ -13,7 +13,7 @@ import contextvars
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 from oneread.engines.lmdb import binding
 from oneread.engines.lmdb.binding import LmdbDatabase, LmdbTransaction
@@ -24,7 +24,7 @@ from oneread.engines.lmdb.translate import translate_commit
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import WriterJob
 from oneread.errors import OutcomeUnknown
-from oneread.store.engine import DecidedSaves, RowsByTable
+from oneread.store.engine import AddQuestion, DecidedSaves, RowsByTable
 from oneread.store.requests import Found
 from oneread.store.rows import Families, RowRange, Table
 
@@ -36,6 +36,9 @@ _PAUSE_SECONDS: Final = 0.001
 
 _LATE_SECONDS: Final = 1.0
 """How long after its snapshot a decision may be written behind commits of others: its clock is behind theirs."""
+
+ADDED: Final = "add"
+"""How adds to counters are committed by one call."""
 
 OTHERS_WAIT: Final = "others wait"
 """Why the writer's thread commits what comes while others write."""
@@ -225,12 +228,32 @@ class CallerCommits:
         except binding.Error as failure:
             raise translate_commit(failure, self._path) from failure
         if committed is None:
-            check_acknowledged(self._files)
-            raise OutcomeUnknown(COMMITTED_ELSEWHERE)
+            self._raise_unknown()
         if committed is True:
             decision.committed = True
         else:
             decision.way = str(committed)
+
+    def add(self, asked: AddQuestion, tables: Tables) -> bool | None:
+        """Adds by one call: whether it did, or it was added before. None where it cannot, and wrote nothing."""
+        if self._ends or (self._running and self._deciding()):
+            return None
+        try:
+            self._prepare()
+        except binding.Error:  # the writer's thread finds out why
+            return None
+        try:
+            added = self._lmdb.add(self._turn.file, self._opened, tables, asked)
+        except binding.Error as failure:
+            raise translate_commit(failure, self._path) from failure
+        if added is None:
+            self._raise_unknown()
+        return added if type(added) is bool else None
+
+    def _raise_unknown(self) -> NoReturn:
+        """The files that a commit went into are not the store's any more."""
+        check_acknowledged(self._files)
+        raise OutcomeUnknown(COMMITTED_ELSEWHERE)
 
     def _check_files(self) -> None:
         """Raises StoreReplaced when the files are not the opened ones.

@@ -20,7 +20,7 @@ from oneread.engines.lmdb import binding, options, transaction
 from oneread.engines.lmdb import environment as environments
 from oneread.engines.lmdb.backup import copy_store
 from oneread.engines.lmdb.binding import LmdbDatabase, LmdbTransaction
-from oneread.engines.lmdb.decision import OTHERS_WAIT, SnapshotAttempt
+from oneread.engines.lmdb.decision import ADDED, OTHERS_WAIT, SnapshotAttempt
 from oneread.engines.lmdb.disk import DATA
 from oneread.engines.lmdb.environment import Environment, Settings
 from oneread.engines.lmdb.options import LmdbOptions
@@ -31,7 +31,7 @@ from oneread.engines.lmdb.transaction import Attempt, JobWork, Tables, first_und
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Closed, OnereadError, Unsupported
-from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, Scrubbed, Statistics
+from oneread.store.engine import AddQuestion, Capabilities, Column, FirstUnder, RowReads, Scrubbed, Statistics
 from oneread.store.requests import Found, Read, Replace, Request, Scan
 from oneread.store.rows import Families, Row, RowRange, Table
 from oneread.store.uninterrupted import run_uninterrupted
@@ -152,6 +152,16 @@ class LmdbEngine:
             result = writer.transaction(JobWork(run, tables, attempt), timeout)
         environment.commits[decided if isinstance(decided, str) else decided.way] += 1
         return result
+
+    def add_compiled(self, asked: AddQuestion) -> bool | None:
+        environment, tables = self._opened()
+        callers, writer = environment.callers, environment.writer
+        if callers is None or writer is None or not writer.is_idle():
+            return None
+        added = callers.add(asked, tables)
+        if added is not None:
+            environment.commits[ADDED] += 1
+        return added
 
     def commits(self) -> dict[str, int]:
         environment = self._environment
