@@ -266,6 +266,13 @@ int add_transaction(PyObject *module);
  * threads and processes, without the interpreter's lock. Returns a new reference, or NULL with an exception set. */
 PyObject *transaction_begin(Environment *environment, MDB_dbi dbi, int write);
 
+/* Begins a read transaction of LMDB for the length of one call: renews the spare one, where it is there. Returns 1, or 0
+ * with an exception set. */
+int begin_reading(Environment *environment, MDB_txn **txn);
+
+/* Ends it, or keeps it as the spare one. */
+void end_reading(Environment *environment, MDB_txn *txn);
+
 /* Ends a transaction, once: waits for calls of other threads that use it, closes its cursors, and commits it or takes
  * it back. In a fork's child it only forgets it. Returns 0 or LMDB's number of the failure, and sets no exception. */
 int transaction_end(Transaction *self, int commit);
@@ -277,6 +284,23 @@ int transaction_is_usable(Transaction *self);
 /* Between the two a call runs without the interpreter's lock: neither the transaction nor its environment is closed. */
 void enter(Transaction *self);
 void leave(Transaction *self);
+
+/* ---- reads.c ---- */
+
+/* The methods of an environment that read in a transaction of their own, one moment of the store each. They answer the
+ * values that readers see (`value_of_row`), or NotImplemented where a row has another form, or is damaged: then the rows
+ * have to be read one by one. They raise what `begin` and `get` raise.
+ *
+ * `cell(db, key)`: (value, stamp), or None where the row is absent.
+ *
+ * `column(db, start, stop, limit, reverse)`: the keys, as a tuple, and the values, as a list, of the first `limit` rows
+ * from `start` on and before `stop`, from its end if `reverse`; an empty `stop` is the end of the database.
+ *
+ * `together(db, key, firsts)`: (value or None, a list of what `column` answers of the first `most` rows whose keys begin
+ * with `prefix`, for each (database, prefix, most) of the tuple `firsts`). */
+PyObject *environment_cell(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
+PyObject *environment_column(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
+PyObject *environment_together(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
 
 /* ---- decide_call.c ---- */
 

@@ -343,6 +343,17 @@ Span encode_record(Work *work, const Program *program, const Record *record);
 /* A record of the program's tokens, in their order; stops at any other. */
 void decode_record(Work *work, const Program *program, Span bytes, Record *record);
 
+/* ---- stored_rows.c: rows as the store has them, as docs/formats/lmdb.md says ---- */
+
+/* The forms in the first three bits, and the bytes before the first value. */
+enum { FORM_ONE = 1, FORM_ENTRY, FORM_ROOT, FORM_OWN, FORM_MORE };
+enum { ONE_HEAD = 6, ROOT_HEAD = 8, OWN_HEAD = 14, MORE_HEAD = 16 };
+
+#define STAMPS ((uint64_t)1 << 45)
+
+/* What readers see of a row, and its stamp. Returns whether its form is one of these, and the row is whole. */
+int value_of_row(Span row, Span *value, uint64_t *stamp);
+
 /* ---- unit.c: the rows of one commit ---- */
 
 /* Reads a row: `value` has no data where it is absent. What it points to stays until the call has ended. Returns 0, or

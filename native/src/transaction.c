@@ -24,37 +24,50 @@ int transaction_is_usable(Transaction *self) {
 
 /* ---- its life ---- */
 
-/* Begins LMDB's transaction, or renews the spare one. Returns 0, or -1 with an exception set. */
+int begin_reading(Environment *environment, MDB_txn **txn) {
+    *txn = environment->spare;
+    if (!*txn) {
+        const int code = mdb_txn_begin(environment->env, NULL, MDB_RDONLY, txn);
+        return code ? fail("mdb_txn_begin", code) != NULL : 1;
+    }
+    environment->spare = NULL;
+    const int code = mdb_txn_renew(*txn);
+    if (!code) return 1;
+    mdb_txn_abort(*txn);
+    return fail("mdb_txn_renew", code) != NULL;
+}
+
+void end_reading(Environment *environment, MDB_txn *txn) {
+    if (environment->spares && !environment->spare && !environment->closing) {
+        mdb_txn_reset(txn);
+        environment->spare = txn;
+    } else {
+        mdb_txn_abort(txn);
+    }
+}
+
+/* Begins LMDB's transaction. Returns 1, or 0 with an exception set. */
 static int begin(Transaction *self) {
     Environment *environment = self->environment;
-    const char *what = "mdb_txn_begin";
-    MDB_txn *txn = environment->spare;
+    MDB_txn *txn;
     int code;
-    if (self->write) {
-        environment->busy++;
-        Py_BEGIN_ALLOW_THREADS
-        code = mdb_txn_begin(environment->env, NULL, 0, &txn);
-        Py_END_ALLOW_THREADS
-        environment->busy--;
-        if (!code && environment->closing) { /* while it waited for its turn */
-            mdb_txn_abort(txn);
-            fail_closed();
-            return -1;
-        }
-    } else if (txn) {
-        what = "mdb_txn_renew";
-        environment->spare = NULL;
-        code = mdb_txn_renew(txn);
-        if (code) mdb_txn_abort(txn);
-    } else {
-        code = mdb_txn_begin(environment->env, NULL, MDB_RDONLY, &txn);
+    if (!self->write) {
+        if (!begin_reading(environment, &txn)) return 0;
+        self->txn = txn;
+        return 1;
     }
-    if (code) {
-        fail(what, code);
-        return -1;
+    environment->busy++;
+    Py_BEGIN_ALLOW_THREADS
+    code = mdb_txn_begin(environment->env, NULL, 0, &txn);
+    Py_END_ALLOW_THREADS
+    environment->busy--;
+    if (code) return fail("mdb_txn_begin", code) != NULL;
+    if (environment->closing) { /* while it waited for its turn */
+        mdb_txn_abort(txn);
+        return fail_closed() != NULL;
     }
     self->txn = txn;
-    return 0;
+    return 1;
 }
 
 PyObject *transaction_begin(Environment *environment, MDB_dbi dbi, int write) {
@@ -64,7 +77,7 @@ PyObject *transaction_begin(Environment *environment, MDB_dbi dbi, int write) {
     self->dbi = dbi;
     self->write = write;
     self->thread = PyThread_get_thread_ident();
-    if (begin(self)) {
+    if (!begin(self)) {
         Py_DECREF((PyObject *)self);
         return NULL;
     }
@@ -104,11 +117,8 @@ int transaction_end(Transaction *self, int commit) {
             mdb_txn_abort(txn);
         Py_END_ALLOW_THREADS
         environment->busy--;
-    } else if (environment->spares && !environment->spare && !environment->closing) {
-        mdb_txn_reset(txn);
-        environment->spare = txn;
     } else {
-        mdb_txn_abort(txn);
+        end_reading(environment, txn);
     }
     return code;
 }

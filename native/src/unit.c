@@ -5,14 +5,6 @@
 #include <string.h>
 
 enum {
-    FORM_ONE = 1,
-    FORM_ROOT = 3,
-    FORM_OWN = 4,
-    FORM_MORE = 5,
-    ONE_HEAD = 6,
-    ROOT_HEAD = 8,
-    OWN_HEAD = 14,
-    MORE_HEAD = 16,
     VERSION_BYTES = 8,
     MOST_BODY = 0xffff,
     MOST_VALUE = 500000,
@@ -25,7 +17,6 @@ enum {
 enum { COLUMN_BYTES = 3 };
 static const uint8_t VERSION_COLUMN[] = {'d', ':', 'v'}, RECORD_COLUMN[] = {'m', ':', 'e'};
 static const uint8_t SEQUENCE_COLUMN[] = {'m', ':', 's'}; /* and the kind of the children */
-static const uint64_t STAMPS = (uint64_t)1 << 45;
 static const uint8_t NO_BYTES[1] = {0};
 const Span NOTHING = {NO_BYTES, 0};
 

@@ -48,6 +48,9 @@ else:
 COMMITS_DECISIONS: Final = hasattr(maker.Environment, "commit")
 """Whether it has the call that commits what was decided on a snapshot: py-lmdb has not."""
 
+READS_WHOLE: Final = hasattr(maker.Environment, "cell")
+"""Whether it has calls that read one moment of the store by themselves: py-lmdb has not."""
+
 Program: Final = getattr(maker, "Program", None)
 """Makes a program of a table, for what decides saves; None where nothing does, as with py-lmdb."""
 

@@ -24,7 +24,7 @@ from oneread.engines.lmdb.decision import ADDED, OTHERS_WAIT, SnapshotAttempt
 from oneread.engines.lmdb.disk import DATA
 from oneread.engines.lmdb.environment import Environment, Settings
 from oneread.engines.lmdb.options import LmdbOptions
-from oneread.engines.lmdb.row_format import decode_cell
+from oneread.engines.lmdb.row_format import BODY
 from oneread.engines.lmdb.scrub import Scrubbing
 from oneread.engines.lmdb.statistics import measure
 from oneread.engines.lmdb.transaction import Attempt, JobWork, Tables, first_under
@@ -43,6 +43,7 @@ CAPABILITIES: Final = msgspec.structs.replace(embedded.CAPABILITIES, persistent=
 _QUEUED: Final = "durable" if binding.COMMITS_DECISIONS else "py-lmdb"
 """Why all transactions of a store are the writer's thread's."""
 
+_READS_WHOLE: Final = binding.READS_WHOLE
 PATIENCE: Final = 30.0
 """Seconds that a write outside a transaction waits for its turn, and opening and closing wait for others."""
 
@@ -95,28 +96,34 @@ class LmdbEngine:
         return self.transaction(lambda attempt: attempt.write(request), self._timeout)
 
     def point(self, table: Table, key: bytes, column: bytes) -> tuple[bytes, int] | None:
-        reading = None
-        try:
-            database = self._tables[table]  # before _begin: after a fork, this is what opens the store again
-            if monotonic() > self._next_check:
-                self._check_files()
-            reading = self._begin(database)
-            value = reading.get(key)
-            reading.abort()
-        except binding.Error as failure:
-            if self._cleared_readers(failure):
-                return self.point(table, key, column)
-            raise self._failed(failure, reading) from failure
-        except BaseException:
-            _end(reading)
-            raise
-        return None if value is None else decode_cell(table, key, value, column)
+        found: Any = NotImplemented
+        if _READS_WHOLE and column == BODY:
+            try:
+                database = self._tables[table]  # first: after a fork, this is what opens the store again
+                if monotonic() > self._next_check:
+                    self._check_files()
+                found = self._cell(database, key)
+            except binding.Error as failure:
+                if self._cleared_readers(failure):
+                    return self.point(table, key, column)
+                raise self._failed(failure, None) from failure
+        if found is NotImplemented:
+            found = self._reading(transaction.point, Read(table, [key]), column)
+        cell: tuple[bytes, int] | None = found
+        return cell
 
     def together(
         self, table: Table, key: bytes, column: bytes, firsts: Sequence[FirstUnder]
     ) -> tuple[bytes | None, list[Column]]:
-        found: tuple[bytes | None, list[Column]] = self._reading(self._together, Read(table, [key]), column, firsts)
-        return found
+        found: Any = NotImplemented
+        if _READS_WHOLE and column == BODY:
+            tables = self._tables
+            asked = tuple([(tables[first], prefix, most) for first, prefix, most in firsts])
+            found = self._read_whole("together", table, key, asked)
+        if found is NotImplemented:
+            found = self._reading(self._together, Read(table, [key]), column, firsts)
+        cells: tuple[bytes | None, list[Column]] = found
+        return cells
 
     def _together(
         self,
@@ -126,15 +133,19 @@ class LmdbEngine:
         column: bytes,
         firsts: Sequence[FirstUnder],
     ) -> tuple[bytes | None, list[Column]]:
-        (key,), tables = asked.keys, self._tables
-        value = reading.get(key)
-        cell = None if value is None else decode_cell(asked.table, key, value, column)
+        tables = self._tables
+        cell = transaction.point(reading, _database, asked, column)
         found = [first_under(reading, tables[first[0]], first, column) for first in firsts]
         return None if cell is None else cell[0], found
 
     def column(self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False) -> Column:
-        found: Column = self._reading(column_of, Scan(table, within, limit, reverse), column)
-        return found
+        found: Any = NotImplemented
+        if _READS_WHOLE and column == BODY:
+            found = self._read_whole("column", table, within.start, within.stop, limit, reverse)
+        if found is NotImplemented:
+            found = self._reading(column_of, Scan(table, within, limit, reverse), column)
+        cells: Column = found
+        return cells
 
     def transaction(self, run: Callable[[Attempt], T], timeout: float) -> T:
         environment, tables = self._opened()
@@ -265,6 +276,9 @@ class LmdbEngine:
                     raise
                 self._tables = tables
                 self._begin = environment.lmdb.begin
+                if _READS_WHOLE:
+                    own: Any = environment.lmdb
+                    self._cell, self._whole = own.cell, {"column": own.column, "together": own.together}
                 self._environment = environment
             self._check_open()
             return self._tables
@@ -294,6 +308,18 @@ class LmdbEngine:
         except BaseException:
             _end(reading)
             raise
+
+    def _read_whole(self, call: str, table: Table, *asked: Any) -> Any:
+        """The answer of a call of oneread-native that reads by itself; NotImplemented where it leaves the rows."""
+        try:
+            database = self._tables[table]  # first: after a fork, this is what opens the store again
+            if monotonic() > self._next_check:
+                self._check_files()
+            return self._whole[call](database, *asked)
+        except binding.Error as failure:
+            if self._cleared_readers(failure):
+                return self._read_whole(call, table, *asked)
+            raise self._failed(failure, None) from failure
 
     def _check_files(self) -> None:
         """Raises StoreReplaced when the store's files are not the open ones."""

@@ -334,6 +334,13 @@ def read(transaction: LmdbTransaction, database: LmdbDatabase, asked: Read) -> l
     return row_format.decode_rows(asked.table, asked.keys, values, asked.families)
 
 
+def point(transaction: LmdbTransaction, database: LmdbDatabase, asked: Read, name: bytes) -> tuple[bytes, int] | None:
+    """The value and the stamp of one cell of one row."""
+    (key,) = asked.keys
+    value = transaction.get(key, None, database)
+    return None if value is None else row_format.decode_cell(asked.table, key, value, name)
+
+
 def scan(transaction: LmdbTransaction, database: LmdbDatabase, asked: Scan) -> list[Found]:
     """The first rows of a range that a reader of the wanted families sees."""
     entries = between(transaction, database, asked.range, reverse=asked.reverse)

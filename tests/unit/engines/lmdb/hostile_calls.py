@@ -27,11 +27,11 @@ NUMBERS = [0, 1, -1, 2, 4096, 2**31 - 1, -(2**31), 2**31, 2**32 + 1, 2**63 - 1, 
 OTHERS = [None, True, "", "text", 1.5, (), [], {}, b"".join, object(), bytearray(b"a"), memoryview(b"a"), ((),), [[]]]
 CALLS = {
     native.Environment: {
-        "add": 4, "are_files": 1, "begin": 2, "close": 0, "commit": 5, "copyfd": 2, "info": 0, "open_db": 3,
-        "reader_check": 0, "readers": 0, "stat": 0, "__enter__": 0, "__exit__": 3,
+        "add": 4, "are_files": 1, "begin": 2, "cell": 2, "close": 0, "column": 5, "commit": 5, "copyfd": 2, "info": 0,
+        "open_db": 3, "reader_check": 0, "readers": 0, "stat": 0, "together": 3, "__enter__": 0, "__exit__": 3,
     },
     native.Transaction: {
-        "abort": 0, "commit": 0, "cursor": 1, "decide": 5, "delete": 2, "get": 3, "id": 0, "put": 3, "stat": 1,
+        "abort": 0, "commit": 0, "cursor": 1, "decide": 7, "delete": 2, "get": 3, "id": 0, "put": 3, "stat": 1,
         "__enter__": 0, "__exit__": 3,
     },
     native.Cursor: {
@@ -41,13 +41,22 @@ CALLS = {
 }  # fmt: skip
 ENDS = {"abort", "close", "commit", "__exit__"}
 MAKES = {
-    native.Environment: [("begin", 2), ("open_db", 3), ("commit", 5), ("add", 4)],
+    native.Environment: [
+        ("begin", 2),
+        ("cell", 2),
+        ("column", 5),
+        ("open_db", 3),
+        ("commit", 5),
+        ("add", 4),
+        ("together", 3),
+    ],
     native.Transaction: [("cursor", 1), ("get", 3), ("put", 3)],
     native.Cursor: [("putmulti", 2), ("set_range", 1), ("iternext", 0)],
 }
 NAMES = [
     "db", "write", "turn", "files", "snapshot", "reads", "writes", "fd", "compact", "key", "txn", "create", "default",
     "value", "items", "append", "other",
+    "start", "stop", "limit", "reverse", "firsts",
 ]  # fmt: skip
 READS = ["get", "stat", "id", "first", "last", "next", "prev", "item", "key", "set_range", "set_key", "info", "readers"]
 
@@ -162,6 +171,19 @@ class Calls:
                 self._random.choice([1, Hostile(self)]),
             ),
             "are_files": lambda: (self._files(),),
+            "cell": lambda: (self._one(native.Database), self._bytes()),
+            "column": lambda: (
+                self._one(native.Database),
+                self._bytes(),
+                self._bytes(),
+                self._random.choice([1, 9]),
+                self._truth(),
+            ),
+            "together": lambda: (
+                self._one(native.Database),
+                self._bytes(),
+                tuple((self._one(native.Database), self._bytes(), 2) for _ in range(3)),
+            ),
             "putmulti": lambda: ([(self._bytes(), self._bytes()) for _ in range(3)],),
         }.get(name, lambda: tuple(self._bytes() for _ in range(count)))
         given = [*usual()] if count else []

@@ -224,7 +224,7 @@ def test_an_interrupted_read_holds_no_moment_of_the_store_while_its_traceback_is
 
     begin = store._begin
     monkeypatch.setattr(store, "_begin", lambda database: Interrupted(begin(database)))
-    ask = {"point": lambda: store.point("roots", b"a", b"d:b"), "answer": lambda: store.answer(Read("roots", [b"a"]))}
+    ask = {"point": lambda: store.point("roots", b"a", b"d:v"), "answer": lambda: store.answer(Read("roots", [b"a"]))}
     with pytest.raises(KeyboardInterrupt) as kept:
         ask[read]()
     assert kept.traceback
