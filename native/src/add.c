@@ -5,9 +5,7 @@
 
 #include <string.h>
 
-enum { MOST = 16, STAMP_BYTES = 6, FORM_OF_ONE = 1, MOST_VALUE = 32 };
-
-static const uint64_t STAMPS = (uint64_t)1 << 45;
+enum { MOST = 16, MOST_VALUE = 32 };
 
 /* How a row must be. */
 enum Needs { SAME, THERE, ABSENT };
@@ -98,9 +96,9 @@ static int read_one(MDB_txn *txn, MDB_dbi dbi, const MDB_val *key, Span *value, 
     const int code = mdb_get(txn, dbi, &name, &found);
     if (code) return code == MDB_NOTFOUND ? code : -1;
     const uint8_t *data = found.mv_data;
-    if (found.mv_size < STAMP_BYTES || data[0] >> 5 != FORM_OF_ONE) return -1;
-    *stamp = number_at(data, STAMP_BYTES) & (STAMPS - 1);
-    *value = (Span){data + STAMP_BYTES, found.mv_size - STAMP_BYTES};
+    if (found.mv_size < ONE_HEAD || data[0] >> 5 != FORM_ONE) return -1;
+    *stamp = number_at(data, ONE_HEAD) & (STAMPS - 1);
+    *value = (Span){data + ONE_HEAD, found.mv_size - ONE_HEAD};
     return 0;
 }
 
@@ -115,10 +113,10 @@ static int is_as_expected(MDB_txn *txn, const Expected *row) {
 
 /* Puts a row of one value. Returns COMMITTED or REFUSED. */
 static int put_one(MDB_txn *txn, MDB_dbi dbi, const MDB_val *key, uint64_t stamp, Span value) {
-    uint8_t row[STAMP_BYTES + MOST_VALUE];
-    MDB_val name = *key, data = {STAMP_BYTES + value.size, row};
-    write_number(row, (uint64_t)FORM_OF_ONE << 45 | stamp, STAMP_BYTES);
-    write_span(row + STAMP_BYTES, value);
+    uint8_t row[ONE_HEAD + MOST_VALUE];
+    MDB_val name = *key, data = {ONE_HEAD + value.size, row};
+    write_number(row, (uint64_t)FORM_ONE << 45 | stamp, ONE_HEAD);
+    write_span(row + ONE_HEAD, value);
     return mdb_put(txn, dbi, &name, &data, 0) ? REFUSED : COMMITTED;
 }
 

@@ -319,6 +319,13 @@ int add_programs(PyObject *module);
  * value or None), one for each table; requests are (rows, bytes). Raises what `get` raises. */
 PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
 
+/* ---- json_call.c ---- */
+
+/* Makes the type JsonForm: `JsonForm(table)` reads a table of oneread.models.json_table, and raises ValueError for one
+ * that is none. Its method `write_all(documents)` answers a list of documents as JSON, to the byte as msgspec writes
+ * their entities, or None where it does not know that; it does not check them. Returns 0, or -1 with an exception set. */
+int add_json_forms(PyObject *module);
+
 /* ---- cursor.c ---- */
 
 /* Makes the type Cursor, and that of its iterators. Returns 0, or -1 with an exception set. */

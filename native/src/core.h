@@ -86,6 +86,10 @@ typedef uint8_t *Writer;
 uint64_t number_at(const uint8_t *data, int count);
 void write_number(uint8_t *to, uint64_t number, int count);
 
+/* The length or count of the value at `data`, which is before `end`, and what is behind its head. Returns its kind - 0
+ * for bytes, 1 for elements, 2 for pairs - or -1. The length may be beyond the end. */
+int read_head(const uint8_t *data, const uint8_t *end, const uint8_t **body, uint64_t *count);
+
 /* The end of the value at `data`; NULL where it is cut off, nests too deeply, or is no msgpack. */
 const uint8_t *end_of_value(const uint8_t *data, const uint8_t *end, int depth);
 
@@ -168,6 +172,9 @@ int microseconds_of(Span value, int64_t *microseconds);
 Writer write_seconds(Writer to, int64_t seconds);
 Writer write_milliseconds(Writer to, uint64_t milliseconds);
 
+/* Writes an instant as ISO 8601 has it: at most 27 bytes. Returns NULL where Python has no such instant. */
+Writer write_iso_instant(Writer to, int64_t seconds, uint64_t nanoseconds);
+
 /* The second in which the bucket begins that has this one. */
 int64_t bucket_start(int64_t seconds, enum Bucket bucket);
 
@@ -178,6 +185,12 @@ uint8_t spread_part(Span key, uint32_t ranges);
 Writer write_element(Writer to, Span value, enum Type type, int is_descending);
 
 /* ---- program.c ---- */
+
+/* The parts of a table; each stops where it is another one: a whole number from 0 to `most`, bytes of such a size, and
+ * the elements of an array, in memory of the work. */
+unsigned take_number(Work *work, Span value, unsigned most);
+Span take_bytes(Work *work, Span value, size_t least, size_t most);
+Span *take_array(Work *work, Span value, int most, int *count);
 
 /* Where a document has a value: a field, and elements of arrays within. */
 typedef struct {
@@ -342,6 +355,42 @@ Span encode_record(Work *work, const Program *program, const Record *record);
 
 /* A record of the program's tokens, in their order; stops at any other. */
 void decode_record(Work *work, const Program *program, Span bytes, Record *record);
+
+/* ---- json_form.c: documents as JSON, as oneread.models.json_form writes their entities ---- */
+
+/* Besides the types of elements: a list; a reference, whose key is its only part or a list of its parts; what has fields. */
+enum { LIST = LAST_TYPE + 1, REFERENCE_KEY, OBJECT, LAST_NODE = OBJECT };
+
+typedef struct Node Node;
+
+/* A field: the bytes before its value, the element of the array that has it, behind that of the field before, and what
+ * that is. */
+typedef struct {
+    Span before;
+    unsigned place;
+    const Node *node;
+} Member;
+
+struct Node {
+    unsigned type, elements; /* of an object: of the array that has it */
+    int count;               /* of members: fields, parts of a key, or the elements of a list, which are alike */
+    const Member *members;
+};
+
+/* JSON that is being written, which its caller frees. */
+typedef struct {
+    uint8_t *first;
+    size_t size, room;
+} Json;
+
+/* The form in a table of oneread.models.json_table. Stops for bytes that are none. */
+const Node *read_form(Work *work, Span table);
+
+/* Adds the JSON of a document. Stops for a value whose JSON this core does not know. */
+void write_json(Work *work, const Node *form, Span document, Json *to);
+
+/* Adds some bytes as they are. */
+void write_raw(Work *work, Json *to, const void *bytes, size_t size);
 
 /* ---- stored_rows.c: rows as the store has them, as docs/formats/lmdb.md says ---- */
 

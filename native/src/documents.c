@@ -29,8 +29,7 @@ static const Head HEADS[32] = {
     {0, 17, 0}, {1, 0, 0}, {2, 0, 0}, {4, 0, 0}, {2, 0, 1}, {4, 0, 1}, {2, 0, 2}, {4, 0, 2},
 };
 
-/* The length or count of the value at `data`, behind whose head `*body` is. Returns its kind, or -1. */
-static int read_head(const uint8_t *data, const uint8_t *end, const uint8_t **body, uint64_t *count) {
+int read_head(const uint8_t *data, const uint8_t *end, const uint8_t **body, uint64_t *count) {
     uint8_t first = *data;
     *body = data + 1;
     *count = 0;

@@ -1,7 +1,8 @@
 /* Instants: an extension of msgpack of type -1, in 4, 8 or 12 bytes; and the buckets that they are in. */
 #include "core.h"
 
-enum { SECONDS_OF_DAY = 86400, BILLION = 1000000000, DAYS_OF_ERA = 146097, DAYS_TO_1970 = 719468, THURSDAY = 3 };
+enum { SECONDS_OF_DAY = 86400, BILLION = 1000000000, DAYS_TO_1970 = 719468, THURSDAY = 3 };
+enum { DAYS_OF_ERA = 146097, YEARS_OF_ERA = 400 };
 
 static const int64_t MOST_SECONDS = 400000000000; /* beyond the year 9999 */
 
@@ -59,17 +60,57 @@ static int64_t floored(int64_t number, int64_t by) {
     return number - (number % by + by) % by;
 }
 
-/* The first day of the month, or of the year, of a day since 1970, in the calendar that began before it was used. */
-static int64_t first_day(int64_t day, int is_year) {
+/* A day since 1970 in the calendar that began before it was used, whose years begin in March. */
+typedef struct {
+    int64_t year, of_year, month, of_month; /* counted from 0 */
+} Date;
+
+static Date date_of(int64_t day) {
     const int64_t since = day + DAYS_TO_1970; /* the first of March of the year 0 */
-    const int64_t of_era = since - floored(since, DAYS_OF_ERA);
+    const int64_t era = floored(since, DAYS_OF_ERA), of_era = since - era;
     const int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    const int64_t of_year = of_era - (365 * year + year / 4 - year / 100); /* since the first of March */
-    const int64_t month = (5 * of_year + 2) / 153, of_month = of_year - (153 * month + 2) / 5;
-    if (!is_year) return day - of_month;
-    if (month >= 10) return day - (of_year - 306); /* January and February are the last months of the year before */
-    const int is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    return day - of_year - 59 - is_leap;
+    const int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+    const int64_t month = (5 * of_year + 2) / 153;
+    return (Date){year + era / DAYS_OF_ERA * YEARS_OF_ERA, of_year, month, of_year - (153 * month + 2) / 5};
+}
+
+/* The first day of the month, or of the year, of a day since 1970. */
+static int64_t first_day(int64_t day, int is_year) {
+    const Date date = date_of(day);
+    if (!is_year) return day - date.of_month;
+    if (date.month >= 10) return day - (date.of_year - 306); /* January and February are the last of the year before */
+    const int is_leap = date.year % 4 == 0 && (date.year % 100 != 0 || date.year % 400 == 0);
+    return day - date.of_year - 59 - is_leap;
+}
+
+/* Writes a number of so many digits. */
+static Writer write_digits(Writer to, int64_t number, int count) {
+    for (int i = count - 1; i >= 0; i--, number /= 10) to[i] = (uint8_t)('0' + number % 10);
+    return to + count;
+}
+
+Writer write_iso_instant(Writer to, int64_t seconds, uint64_t nanoseconds) {
+    const int64_t day = floored(seconds, SECONDS_OF_DAY) / SECONDS_OF_DAY, of_day = seconds - day * SECONDS_OF_DAY;
+    const Date date = date_of(day);
+    const int64_t year = date.year + (date.month >= 10);
+    if (year < 1 || year > 9999 || nanoseconds % 1000) return NULL;
+    to = write_digits(to, year, 4);
+    *to++ = '-';
+    to = write_digits(to, date.month < 10 ? date.month + 3 : date.month - 9, 2);
+    *to++ = '-';
+    to = write_digits(to, date.of_month + 1, 2);
+    *to++ = 'T';
+    to = write_digits(to, of_day / 3600, 2);
+    *to++ = ':';
+    to = write_digits(to, of_day / 60 % 60, 2);
+    *to++ = ':';
+    to = write_digits(to, of_day % 60, 2);
+    if (nanoseconds) {
+        *to++ = '.';
+        to = write_digits(to, (int64_t)(nanoseconds / 1000), 6);
+    }
+    *to++ = 'Z';
+    return to;
 }
 
 int64_t bucket_start(int64_t seconds, enum Bucket bucket) {

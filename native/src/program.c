@@ -5,21 +5,19 @@
 
 enum { PARTS = 19, REFERENCE_PARTS = 14, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, MOST_OWN = 16, MOST_VARIANTS = 64 };
 
-/* A whole number from 0 to `most`. */
-static unsigned take_number(Work *work, Span value, unsigned most) {
+unsigned take_number(Work *work, Span value, unsigned most) {
     int64_t number;
     if (!int_of(value, &number) || number < 0 || number > (int64_t)most) stop(work, BAD_PROGRAM);
     return (unsigned)number;
 }
 
-static Span take_bytes(Work *work, Span value, size_t least, size_t most) {
+Span take_bytes(Work *work, Span value, size_t least, size_t most) {
     Span found;
     if (!binary_of(value, &found) || found.size < least || found.size > most) stop(work, BAD_PROGRAM);
     return found;
 }
 
-/* The elements of an array, in memory of the work. */
-static Span *take_array(Work *work, Span value, int most, int *count) {
+Span *take_array(Work *work, Span value, int most, int *count) {
     Span *found = take_memory(work, (size_t)most * sizeof *found);
     *count = elements_of(value, found, most);
     if (*count < 0) stop(work, BAD_PROGRAM);

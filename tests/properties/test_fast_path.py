@@ -11,7 +11,8 @@ from examples.shop.schema import SHOP
 from oneread import Schema, to_json
 from oneread.costs.budgets import budget
 from oneread.database.fast_path import ABSENT
-from oneread.database.pages import Query, any_of, page, parsed_rows
+from oneread.database.pages import Query, any_of, page, parsed_rows, rows_as_json
+from oneread.engines.lmdb import binding
 from oneread.errors import OnereadError
 from oneread.models.references import Ref
 from oneread.plans.trace import Trace
@@ -29,6 +30,9 @@ SOME = settings(max_examples=max(1, settings().max_examples // 10), deadline=Non
 LIMITS = st.sampled_from([None, 1, 2, 3, DEFAULT_LIMIT, 0, -1, True, 2.0, "2", 10_001])
 ODD = st.sampled_from([None, "", b"", 0, -1, 1.5, True, Ref(("a",)), Ref((1,)), any_of(1, 2), any_of(), object(), []])
 
+WRITTEN = set()
+"""Whether compiled code wrote the JSON of a page's rows."""
+
 
 def outcome_of(work):
     """What a page or a result is in every way that a caller can see; of a failure its class and text."""
@@ -41,11 +45,13 @@ def outcome_of(work):
 
 
 def look_at(found, cost):
-    written = to_json(found)  # before any program looks at the rows
+    written, of_documents = to_json(found), rows_as_json(found)  # before any program looks at the rows
     rows = found.rows
     assert parsed_rows(found) is None
     assert to_json(found) == written
     assert to_json(rows) == bytes(msgspec.json.decode(written, type=dict[str, msgspec.Raw])["rows"])
+    assert of_documents in {None, to_json(rows)}
+    WRITTEN.add(of_documents is not None)
     seen = written, repr(rows), [type(row) for row in rows], found.next, found.previous, found.truncated
     assert msgspec.structs.replace(found.cost, skipped=0) == cost  # a budget does not count skipped rows
     return seen, cost
@@ -123,3 +129,4 @@ def test_the_fast_paths_answer_refuse_and_cost_as_the_plans(schema):
 
     holds()
     assert ways == {True, False}
+    assert (True in WRITTEN) is bool(binding.NATIVE)

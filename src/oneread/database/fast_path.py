@@ -188,7 +188,7 @@ class LocalPages:
         if bound.backward:
             keys, values = keys[::-1], values[::-1]
         edges = (keys[0], keys[-1]) if keys else None
-        return bound.page(PageRows(decoder.parse_rows(values), edges, more, decoder=decoder), counted)
+        return bound.page(PageRows(decoder.parse_rows(values), edges, more, parsed=(decoder, values)), counted)
 
     def first_page(self, of: Listed) -> FirstPage:
         """The function that reads the first pages of a list, for queries without options.
@@ -217,13 +217,13 @@ class LocalPages:
             counted = ColumnCost(keys, values)
             _charge(counted)
             if len(values) <= limit:
-                return Page(parse(values), None, None, counted, decoder=decoder)
-            rows, last = parse(values[:-1]), keys[-2]
+                return Page(parse(values), None, None, counted, parsed=(decoder, values))
+            shown, last = values[:-1], keys[-2]
 
             def following() -> str:
                 return cipher.encode(Cursor(view, generation, False, equality_of((start, stop)), last))
 
-            return Page(rows, following, None, counted, decoder=decoder)
+            return Page(parse(shown), following, None, counted, parsed=(decoder, shown))
 
         return read_first
 

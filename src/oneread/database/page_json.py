@@ -13,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from oneread.database.pages import Page, parsed_rows
+from oneread.database.pages import Page, parsed_rows, rows_as_json
 from oneread.database.shapes import PublicShape, limit_of
 from oneread.database.watching import Changes, RowChange
 from oneread.models.declared import Declared
@@ -31,7 +31,18 @@ _NATIVE: Final = (bytes, bytearray, memoryview, datetime, date, time, timedelta,
 def _of_another(value: Any) -> object:
     """The JSON of what msgspec does not know, found deep inside another value: a page, a shape, a pydantic model."""
     if isinstance(value, Page):
-        return _page(cast("Page[object]", value))
+        page = cast("Page[object]", value)
+        written = rows_as_json(page)
+        return _page(page) if written is None else _with_cursors(page, msgspec.Raw(written))
+    return _of_other_classes(value)
+
+
+def _without_raw(value: Any) -> object:
+    """`_of_another`, of objects alone."""
+    return _page(cast("Page[object]", value)) if isinstance(value, Page) else _of_other_classes(value)
+
+
+def _of_other_classes(value: Any) -> object:
     if isinstance(value, Changes):
         return _changes(cast("Changes[object]", value))
     if isinstance(value, PublicShape):
@@ -61,7 +72,7 @@ def to_json(value: object) -> bytes:
     try:
         return _encode(json_form)
     except ValueError:  # an int of more than 4,300 digits, stored before ints were bounded
-        return _encode(_spell_ints(msgspec.to_builtins(json_form, builtin_types=_NATIVE, enc_hook=_of_another)))
+        return _encode(_spell_ints(msgspec.to_builtins(json_form, builtin_types=_NATIVE, enc_hook=_without_raw)))
 
 
 def _spell_ints(value: object) -> object:
@@ -115,7 +126,10 @@ def _several(values: Sequence[Any]) -> Sequence[object]:
 
 def _page(page: Page[object]) -> dict[str, object]:
     parsed = parsed_rows(page)
-    rows = _several(page.rows) if parsed is None else form(parsed[0]).write_all(parsed[1])
+    return _with_cursors(page, _several(page.rows) if parsed is None else form(parsed[0]).write_all(parsed[1]))
+
+
+def _with_cursors(page: Page[object], rows: object) -> dict[str, object]:
     found: dict[str, object] = {"rows": rows, "next": page.next, "previous": page.previous}
     if page.truncated:
         found["truncated"] = True
@@ -168,7 +182,7 @@ def page_schema(row: object) -> Definition:
 def _core_schema(cls: Any, source: object, _handler: object) -> Json:
     row = next(iter(get_args(source)), None)
     core = response_schema(
-        _check_page, lambda page: msgspec.to_builtins(_page(page), str_keys=True, enc_hook=_of_another)
+        _check_page, lambda page: msgspec.to_builtins(_page(page), str_keys=True, enc_hook=_without_raw)
     )
     ref = f"{cls.__module__}.{_page_name(row)}:{id(row)}"
     return core | {"metadata": {"oneread_row": row}, "ref": ref}

@@ -8,7 +8,7 @@ that is spread over several ranges, and one of a feed with large groups, which m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Generic, NamedTuple, TypedDict, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
@@ -52,6 +52,9 @@ def any_of(*values: Any) -> Any:
     """
     return AnyOf(values)
 
+
+ParsedRows: TypeAlias = tuple[RowDecoder, list[bytes]]
+"""Of rows that are parsed only: what settles them, and the values that they were parsed from."""
 
 _SHOWN_ROWS: Final = 5
 """Rows of a page in its `repr`."""
@@ -100,7 +103,7 @@ class Page(Generic[R]):
             waits longest for its sweep has expired. None for every other page.
     """
 
-    __slots__ = ("_cost", "_decoder", "_next", "_previous", "_rows", "lag", "truncated")
+    __slots__ = ("_cost", "_next", "_parsed", "_previous", "_rows", "lag", "truncated")
 
     def __init__(
         self,
@@ -111,10 +114,10 @@ class Page(Generic[R]):
         *,
         truncated: bool = False,
         lag: float | None = None,
-        decoder: RowDecoder | None = None,
+        parsed: ParsedRows | None = None,
     ) -> None:
         self._rows = rows
-        self._decoder = decoder
+        self._parsed = parsed
         self.lag = lag
         self.truncated = truncated
         self._next = following
@@ -124,10 +127,10 @@ class Page(Generic[R]):
     @property
     def rows(self) -> list[R]:
         """The rows in the list's order, whichever way the page was read."""
-        decoder = self._decoder
-        if decoder is not None:
-            decoder.settle_rows(self._rows)
-            self._decoder = None
+        parsed = self._parsed
+        if parsed is not None:
+            parsed[0].settle_rows(self._rows)
+            self._parsed = None
         return self._rows
 
     @property
@@ -195,22 +198,28 @@ def parsed_rows(page: Page[Any]) -> tuple[type, list[Any]] | None:
 
     `Page.rows` is the meaning; a property test shows that the JSON of both is the same.
     """
-    decoder = page._decoder  # noqa: SLF001 - a function of this module, since methods of a page are for users
-    return None if decoder is None or not decoder.is_json_of_parsed else (decoder.cls, page._rows)  # noqa: SLF001
+    parsed = page._parsed  # noqa: SLF001 - a function of this module, since methods of a page are for users
+    return None if parsed is None or not parsed[0].is_json_of_parsed else (parsed[0].cls, page._rows)  # noqa: SLF001
+
+
+def rows_as_json(page: Page[Any]) -> bytes | None:
+    """The JSON of the list of rows of a page at whose rows no program looked; None where it is written of the rows."""
+    parsed = page._parsed  # noqa: SLF001 - as above
+    return None if parsed is None else parsed[0].write_json(parsed[1])
 
 
 class PageRows(NamedTuple):
     """What was read for a page, in the list's order.
 
     `edges` are its first and last key, None when nothing was read; `more` is whether rows follow in the direction of
-    reading; a page is `truncated` when the budget ended it; `decoder` settles rows that are parsed only.
+    reading; a page is `truncated` when the budget ended it; `parsed` says that rows are parsed only.
     """
 
     shown: list[Any]
     edges: tuple[bytes, bytes] | None
     more: bool
     truncated: bool = False
-    decoder: RowDecoder | None = None
+    parsed: ParsedRows | None = None
 
 
 def _check(of: Listed, query: Query) -> None:
@@ -401,7 +410,7 @@ class BoundQuery:
             self._cursor_at(first, backward=True) if has_previous else None,
             cost,
             truncated=rows.truncated,
-            decoder=rows.decoder,
+            parsed=rows.parsed,
         )
 
     def _opened(self, text: str) -> Cursor:
@@ -439,8 +448,8 @@ def _read_whole(bound: BoundQuery, decoder: RowDecoder) -> Plan[PageRows]:
     if backward:
         shown.reverse()
     edges = (shown[0][0], shown[-1][0]) if shown else None
-    rows = decoder.parse_rows([row[VALUE].value for _key, row in shown])
-    return PageRows(rows, edges, len(found) > limit, decoder=decoder)
+    values = [row[VALUE].value for _key, row in shown]
+    return PageRows(decoder.parse_rows(values), edges, len(found) > limit, parsed=(decoder, values))
 
 
 def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:

@@ -125,6 +125,10 @@ class _ConvertedRows:
         self._settle = decoder.settle_rows
         self._convert = converter(cls)
 
+    def write_json(self, docs: list[bytes]) -> None:  # noqa: ARG002 - part of the contract
+        """None: the fields of a row are to be renamed."""
+        return
+
     def settle_rows(self, rows: list[Any]) -> None:
         found = list(rows)
         if found and type(found[0]) is not self.cls:

@@ -128,6 +128,10 @@ class RowDecoder(Protocol):
         """Makes parsed rows what users see, in place. Doing so twice, or in two threads at once, is harmless."""
         ...
 
+    def write_json(self, docs: list[bytes]) -> bytes | None:
+        """The JSON of a list of the rows of these values, which were parsed; None where it is written of the rows."""
+        ...
+
 
 class CompiledView(Protocol):
     """One view, compiled with the numbers of one store.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,11 +10,14 @@ from oneread.derivations.derivation import Compiling, LocalFind, RowDecoder
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import View
 from oneread.models.expiry import EXPIRY_BYTES
+from oneread.models.json_form import form
+from oneread.models.json_table import json_table
 from oneread.models.layout import Layout
 from oneread.models.references import Copy
 from oneread.models.types import Names, types_of
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
+from oneread.store.json_writers import JSON_WRITERS, JsonWriter
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE, Table
 
@@ -51,9 +55,21 @@ class ShownRows:
         return found
 
     def parse_rows(self, docs: list[bytes]) -> list[Any]:
-        if self.has_expiries:
-            docs = [doc[:-EXPIRY_BYTES] for doc in docs]
-        return self.layout.parse_many(self.whole_values(docs))
+        return self.layout.parse_many(self._documents(docs))
+
+    def _documents(self, docs: list[bytes]) -> list[bytes]:
+        """The values of rows as the layout knows them."""
+        return self.whole_values([doc[:-EXPIRY_BYTES] for doc in docs] if self.has_expiries else docs)
+
+    @functools.cached_property
+    def _json_writer(self) -> JsonWriter | None:
+        """None where the JSON of rows is Python's to write."""
+        table = json_table(form(self.cls), self.layout.fields) if JSON_WRITERS and self.is_json_of_parsed else None
+        return None if table is None else JSON_WRITERS[0](table)
+
+    def write_json(self, docs: list[bytes]) -> bytes | None:
+        writer = self._json_writer
+        return None if writer is None else writer.write_all(self._documents(docs))
 
     def settle_rows(self, rows: list[Any]) -> None:
         self._settle(rows)

@@ -53,7 +53,7 @@ class JsonForm(Generic[E]):
         self.cls = cls
         self._stand_ins = dict[tuple[type, bool], Annotation]()
         self.fields = fields or Shapes(Named(()), frozenset()).of(cls)
-        self.spelled = _spelled(cls) if self.shows_copies else {each.name: each.name for each in self.fields}
+        self.spelled = spelled_names(cls) if self.shows_copies else {each.name: each.name for each in self.fields}
         # In the class of a view what stands behind a field is its rule.
         given = defaults_of(cls) if issubclass(cls, (Model, Copy)) else {}
         defaults = {name: each for name, each in given.items() if not _is_required(each)}
@@ -151,24 +151,24 @@ class JsonForm(Generic[E]):
             raise InvalidValue(NOT_FITTING, model=self.cls.__name__, field=None, reason=str(error)) from error
 
     def _count_parts(self, field: FieldShape) -> int:
-        return len(self._key_types(field))
+        return len(self.key_types(field))
 
     def _has_numbers(self, field: FieldShape) -> bool:
         if field.kind == "plain" and several_references(field) is None:
             return any(each.bare in (float, Decimal) for each in field.type.walk())
-        return any(unwrap(each).bare in (float, Decimal) for each in self._key_types(field))
+        return any(unwrap(each).bare in (float, Decimal) for each in self.key_types(field))
 
     def _has_float_key(self, field: FieldShape) -> bool:
-        return any(unwrap(each).bare is float for each in self._key_types(field))
+        return any(unwrap(each).bare is float for each in self.key_types(field))
 
-    def _key_types(self, field: FieldShape) -> tuple[Annotation, ...]:
+    def key_types(self, field: FieldShape) -> tuple[Annotation, ...]:
         """The types of the key's parts that a field refers by; the field knows the classes of its schema by name."""
         reference = several_references(field) or field.reference()
         return Shapes(reference.names, frozenset()).key_types(reference)
 
     def _key(self, field: FieldShape) -> Annotation:
         """The type of the key that a field refers by, as it is written."""
-        types = self._key_types(field)
+        types = self.key_types(field)
         return types[0] if len(types) == 1 else GenericAlias(tuple, types)
 
     def _sendable(self, field: FieldShape) -> Annotation:
@@ -237,7 +237,7 @@ class JsonForm(Generic[E]):
         if known is not None:
             return known
         parts: list[Any] = [("ref", self._key(field)), *(self._shown_parts(field) if shown else ())]
-        spelled = _spelled(field.cls) if shown else {}
+        spelled = spelled_names(field.cls) if shown else {}
         name, module = field.cls.__name__, field.cls.__module__
         places = {"__qualname__": field.cls.__qualname__}
         made = msgspec.defstruct(name, parts, rename=spelled, kw_only=True, module=module, namespace=places)
@@ -285,7 +285,7 @@ def _is_required(default: object) -> bool:
     return default is msgspec.NODEFAULT or (isinstance(default, Marker) and default.what == "reference")
 
 
-def _spelled(cls: Any) -> dict[str, str]:
+def spelled_names(cls: Any) -> dict[str, str]:
     """The names of the fields in JSON."""
     return dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
 
@@ -355,7 +355,7 @@ class _JsonWriter:
         if field.name in self._by_key:
             return f"{{'ref': {key}}}"
         own = Copy.__struct_fields__
-        spelled = _spelled(field.cls)
+        spelled = spelled_names(field.cls)
         copied = [each for each in field.fields if each.name not in own]
         shown = "".join(self.entry(spelled[each.name], f"{here}.{each.name}", each) for each in copied)
         whole = f"{{'ref': {key}, 'deleted': {here}.deleted, {shown}}}"

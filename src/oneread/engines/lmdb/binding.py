@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from oneread.store.engine import NativeBinding
+from oneread.store.json_writers import JSON_WRITERS
 
 _ASKED: Final = "ONEREAD_NATIVE"
 
@@ -53,6 +54,9 @@ READS_WHOLE: Final = hasattr(maker.Environment, "cell")
 
 Program: Final = getattr(maker, "Program", None)
 """Makes a program of a table, for what decides saves; None where nothing does, as with py-lmdb."""
+
+if hasattr(maker, "JsonForm"):
+    JSON_WRITERS.append(maker.JsonForm)
 
 LmdbEnvironment: TypeAlias = "maker.Environment"
 LmdbTransaction: TypeAlias = "maker.Transaction[bytes]"

@@ -1,0 +1,108 @@
+"""The JSON form of a class as a table for compiled code, which writes stored documents by it.
+
+`JsonForm.write` is what it means. A class has no table where its JSON takes more than the bytes of its documents, or a
+type that is not here: its rows are written by Python. See "JSON of pages" in docs/design/native.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from oneread.models.fields import defaults_of
+from oneread.models.json_body import several_references
+from oneread.models.json_form import JsonForm, spelled_names
+from oneread.models.model import Model
+from oneread.models.references import Copy
+from oneread.models.shadow import FieldShape
+from oneread.models.types import FieldType, unwrap
+
+Node: TypeAlias = tuple[int, int, Sequence[Any]]
+"""A kind of value, the elements of the array that holds it, and its members: bytes before it, its element, its node."""
+
+_SCALARS: Final[Mapping[Any, int]] = {
+    str: 1, int: 2, Decimal: 3, datetime: 4, bool: 5, UUID: 6, date: 7, bytes: 8,
+}  # fmt: skip
+_LIST, _KEY, _OBJECT = 10, 11, 12
+_MOST_FIELDS: Final = 64
+_encode: Final = msgspec.msgpack.Encoder().encode
+_spell: Final = msgspec.json.Encoder().encode
+
+
+class _LeftToPythonError(Exception):
+    """A type whose JSON is Python's to write."""
+
+
+def json_table(form: JsonForm[Any], fields: tuple[FieldShape, ...]) -> bytes | None:
+    """The table of a class of rows whose documents have these fields; None where Python writes them."""
+    if issubclass(form.cls, Model):  # variants, and numbers that are left out while they are not built
+        return None
+    try:
+        by_key = {name for name, each in defaults_of(form.cls).items() if getattr(each, "kind", None) == "key"}
+        shown = [(form.spelled[each.name], _node(form, each, refers=each.name in by_key)) for each in fields]
+        return _encode(_object(dict(enumerate(shown)), len(fields)))
+    except _LeftToPythonError:
+        return None
+
+
+def _object(shown: Mapping[int, tuple[str, Node]], elements: int) -> Node:
+    """What has fields, by the elements that hold them."""
+    if not shown or elements > _MOST_FIELDS or [*shown] != sorted(shown):
+        raise _LeftToPythonError
+    before = [b"{", *[b","] * (len(shown) - 1)]
+    members = [
+        (start + _spell(name) + b":", place, node)
+        for start, (place, (name, node)) in zip(before, shown.items(), strict=True)
+    ]
+    return _OBJECT, elements, members
+
+
+def _node(form: JsonForm[Any], field: FieldShape, *, refers: bool = False) -> Node:
+    """The node of one field; a copy that `refers` shows its reference alone."""
+    if field.kind == "copy":
+        return _copy(form, field, refers=refers)
+    if field.kind == "ref":
+        return _key(form, field)
+    if field.kind == "refs":
+        return _LIST, 1, [(b"", 0, _key(form, field))]
+    if several_references(field) is not None:
+        raise _LeftToPythonError
+    return _plain(field.type)
+
+
+def _plain(given: FieldType) -> Node:
+    present = given.present
+    if present.cls is list and present.parts:
+        return _LIST, 1, [(b"", 0, _plain(present.parts[0]))]
+    return _scalar(present.bare)
+
+
+def _scalar(bare: Any) -> Node:
+    if bare not in _SCALARS:
+        raise _LeftToPythonError
+    return _SCALARS[bare], 0, ()
+
+
+def _key(form: JsonForm[Any], field: FieldShape) -> Node:
+    """A reference: its key's only part, or the list of all."""
+    parts = [_scalar(unwrap(each).bare) for each in form.key_types(field)]
+    if not parts:
+        raise _LeftToPythonError
+    return _KEY, len(parts), [(b"", place, part) for place, part in enumerate(parts)]
+
+
+def _copy(form: JsonForm[Any], field: FieldShape, *, refers: bool) -> Node:
+    places = {each.name: place for place, each in enumerate(field.fields)}
+    shown: dict[int, tuple[str, Node]] = {places["ref"]: ("ref", _key(form, field))}
+    if not refers:
+        shown[places["deleted"]] = ("deleted", _scalar(bool))
+        names = spelled_names(field.cls)
+        own = Copy.__struct_fields__
+        copied = [each for each in field.fields if each.name not in own]
+        shown |= {places[each.name]: (names[each.name], _node(form, each)) for each in copied}
+    return _object(shown, len(field.fields))
