@@ -368,8 +368,8 @@ static void store_one(Decision *made, Saved *saved) {
     *saved = (Saved){made->version, made->is_new, body};
 }
 
-/* Gives the entity its number, which its root takes note of. */
-static void take_number(Decision *made) {
+/* Has the root take note of the number that it gave. */
+static void note_number(Decision *made) {
     for (int i = 0; i < made->program->reference_count; i++)
         if (made->program->references[i].field == NO_FIELD) {
             raise_sequence(made->unit, made->sources[i], made->program->kind, made->asked->number);
@@ -419,7 +419,7 @@ static void decide_one(Decision *made, const Questions *all, const Question *ask
         delete_one(made, saved);
     else
         store_one(made, saved);
-    if (asked->number) take_number(made);
+    if (asked->number) note_number(made);
     made->seen->is_given = 1;
     answer->has_scanned |= follow(made, all, &before);
     if (all->is_in_turn) follow_groups(unit, all);
