@@ -53,7 +53,6 @@ static void read_before(Decision *made) {
     const int64_t expected = made->asked->expected;
     if (made->asked->number && (seen->body.data || seen->version)) stop(work, NUMBERED);
     if (seen->is_given && made->asked->verb != SAVE) stop(work, OTHER_ROW); /* it was asked of what is stored */
-    if (seen->has_followed && made->asked->verb == DELETE) stop(work, OTHER_ROW);
     if (expected >= 0 && (uint64_t)expected != seen->own) stop(work, OTHER_VERSION);
     made->is_new = !seen->body.data;
     if (made->is_new && made->asked->verb != SAVE) stop(work, OTHER_ROW);

@@ -14,7 +14,7 @@ from oneread import Key, Model, Schema, connect
 from oneread.engines.lmdb import binding, transaction
 from oneread.errors import OnereadError
 from tests.schemas.trial import make, run
-from tests.unit.derivations.known_to_core import KNOWN, MODELS, Chance, Person, Place, Seen
+from tests.unit.derivations.known_to_core import KNOWN, MODELS, Chance, Person, Place, Seen, Stall, Visit
 from tests.unit.derivations.twin import Twin
 
 SEEDS = 60
@@ -65,6 +65,43 @@ def test_a_sum_that_python_writes_with_an_exponent(monkeypatch, tmp_path):
         assert db.native.commits["snapshot, an unusual group"] == 1
         db.save(msgspec.structs.replace(visits[1], price=Decimal("-0.0000009")))
         assert not db.verify().faults
+
+
+@pytest.fixture
+def twin(monkeypatch):
+    return Twin(monkeypatch)
+
+
+@pytest.fixture
+def known(twin, tmp_path):
+    """A store with a place and a person, and what was decided twice in it."""
+    with connect(f"lmdb://{tmp_path}/store?durability=none", KNOWN, workers=0) as db:
+        db.save(Place(code="A", name="Ulm", area=None, since=DAY))
+        db.save(Person(number=1, name="Ann", home=None))
+        yield db
+        assert not db.verify().faults
+        assert twin.decided
+
+
+def test_a_source_that_is_saved_twice_in_a_transaction(twin, known):
+    place, visit = known.get(Place, "A"), known.save(visit_of(Chance(random.Random(1)), 1))
+
+    def save_twice(tx):
+        tx.save(msgspec.structs.replace(place, name="Bonn"))
+        tx.save(msgspec.structs.replace(place, name="Köln"))
+
+    known.transact(save_twice)
+    assert known.get(Visit, visit.ref()).place.name == "Köln"
+    assert twin.in_turn == 1
+
+
+def test_what_waits_to_go_with_its_source(known):
+    stalls = [Stall(number=number, place=Place.at("A"), keeper=None) for number in range(9)]
+    known.save_all(stalls)
+    known.delete(Place, "A")
+    for stall in stalls:
+        with pytest.raises(OnereadError):
+            known.save(stall)
 
 
 def test_holders_that_come_in_the_same_transaction(monkeypatch, tmp_path):

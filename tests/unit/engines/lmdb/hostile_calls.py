@@ -165,10 +165,12 @@ class Calls:
             "add": lambda: (self._turn, self._files(), self._tables(), self._added()),
             "decide": lambda: (
                 tuple(self._one(native.Database) for _ in range(3)),
-                self._random.choice([(), ((None,) * 5,)]),
+                self._random.choice([(), ((None,) * 8,)]),
                 self._random.choice([1, Hostile(self)]),
                 (),
                 self._random.choice([1, Hostile(self)]),
+                self._random.choice([(), (self._bytes(),)]),
+                self._random.choice([True, False, Hostile(self)]),
             ),
             "are_files": lambda: (self._files(),),
             "cell": lambda: (self._one(native.Database), self._bytes()),
