@@ -230,9 +230,9 @@ class NativeCounters(CounterCommitter):
         if len(known) > _KNOWN:
             known.clear()
         for each, settings, several in zip(adds, found, places, strict=True):
-            before = known.get(each.name)
-            if before is None or before.settings != settings:
-                known[each.name] = _as_known(each.name, settings)
+            before, stored = known.get(each.name), work.value(SETTINGS + each.name)
+            if before is None or before.stored != stored:
+                known[each.name] = _as_known(each.name, settings, stored)
             work.add(each, settings, several)
         store.replace("counts", work.written)
         return True
@@ -243,7 +243,7 @@ class NativeCounters(CounterCommitter):
         known = self._known.get(name)
         if known is None or wanted.at is not None or FOLLOWER.get():
             return None
-        settings, rows = known
+        settings, _stored, rows = known
         if settings.approximate != declared.approximate or (declared.windows and settings.lacks(declared)):
             return None
         sums: tuple[bytes, ...] = (_shard(name, settings, chance),)
@@ -378,12 +378,13 @@ class _KnownCounter(NamedTuple):
     """A counter as a process knows it, and the rows that compiled code expects of it."""
 
     settings: CounterSettings
+    stored: bytes
     rows: tuple[NeededRow, ...]
 
 
-def _as_known(name: bytes, settings: CounterSettings) -> _KnownCounter:
+def _as_known(name: bytes, settings: CounterSettings, stored: bytes) -> _KnownCounter:
     mark: tuple[NeededRow, ...] = (("counts", mark_key(name), True),) if settings.shown else ()
-    return _KnownCounter(settings, (NOT_MOVED, ("counts", SETTINGS + name, encode_settings(settings)), *mark))
+    return _KnownCounter(settings, stored, (NOT_MOVED, ("counts", SETTINGS + name, stored), *mark))
 
 
 def _shard(name: bytes, settings: CounterSettings, chance: float) -> bytes:
@@ -419,6 +420,12 @@ class _Adding:
 
     def put(self, key: bytes, value: bytes) -> None:
         self.written[key] = {VALUE: Cell(value, later(self.rows[key], self.now))}
+
+    def value(self, key: bytes) -> bytes:
+        """What a row holds that was read, or is to be written."""
+        row = self.written.get(key) or self.rows[key]
+        assert row is not None
+        return row[VALUE].value
 
     def settings(self, wanted: Add) -> CounterSettings:
         """How a counter is kept: as stored, and with the windows that are declared and not stored yet."""

@@ -9,7 +9,7 @@ import pytest
 
 from oneread import Key, Model, Schema, connect, counter, rollup
 from oneread.costs.budgets import budget
-from oneread.counters.rows import name_key, shards_of, token_key
+from oneread.counters.rows import SETTINGS, name_key, shards_of, token_key
 from oneread.engines.lmdb import binding
 from oneread.engines.lmdb.turn import Turn
 from oneread.errors import OnereadError, OutcomeUnknown, StoreReplaced, Unavailable
@@ -320,6 +320,15 @@ def test_threads_that_add_lose_nothing(db):
     for thread in threads:
         thread.join()
     assert db.counter("views").read() == 402
+
+
+def test_settings_are_compared_as_they_are_stored(db):
+    """A release before counters were shown wrote three elements of them."""
+    engine = db._driver.engine
+    with engine._environment.lmdb.begin(write=True, db=engine._tables["counts"]) as writing:
+        writing.put(SETTINGS + name_key("views"), b"\x20\0\0\0\0\1" + b"\x93\0\x14\x80")
+    assert ways(db, db.counter("views").add) == {"snapshot": 1}
+    assert ways(db, db.counter("views").add) == {"add": 1}
 
 
 def test_a_token_of_an_older_generation_is_found(db):
