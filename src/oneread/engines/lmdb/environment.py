@@ -101,7 +101,7 @@ class Environment:
             self._prepare()
             return
         self.turn = _turn(path)
-        self.writer = Writer(self._group, self.turn)
+        self.writer = Writer(self._group, self.turn, gathers=settings.durability != "none")
         try:
             self.writer.alone(self._prepare, timeout)
         except BaseException:

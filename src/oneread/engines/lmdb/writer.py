@@ -30,6 +30,12 @@ _GRACE: Final = 60.0
 _SETTLE: Final = 0.5
 """Seconds an interrupted caller waits for its job, so that a read right after the exception sees its effect."""
 
+_PATIENCE: Final = 0.25
+"""Which part of what the last commit took a group waits for those that it ended."""
+
+_PAUSE: Final = 0.00005
+"""Seconds between two looks whether they have come."""
+
 _LEAST_WAIT: Final = 0.001
 """The least seconds between two checks of the writer's thread by a caller."""
 
@@ -126,12 +132,16 @@ class WriterJob(Completion):
 class Writer:
     """Queues jobs and runs them in groups, in a thread that lives from the first job to `close`.
 
-    `begin` starts the LMDB transaction of a group, while the turn is held.
+    `begin` starts the LMDB transaction of a group, while the turn is held. `gathers` says that a commit takes so long
+    that a group waits for those that may share it.
     """
 
-    def __init__(self, begin: Callable[[], CommitGroup], turn: Turn) -> None:
+    def __init__(self, begin: Callable[[], CommitGroup], turn: Turn, *, gathers: bool) -> None:
         self._begin = begin
         self._turn = turn
+        self._gathers = gathers
+        self._expected = 0  # how many jobs the next group has, if all whose commit has ended come again
+        self._gathered = 0.0  # when it does not wait for them any more
         self._process = os.getpid()
         self._queue: SimpleQueue[WriterJob] = SimpleQueue()
         self._kept: WriterJob | None = None  # taken from the queue, but not part of the current group
@@ -240,6 +250,8 @@ class Writer:
             self._end(first)
             return
         try:
+            if first.kind is Kind.SHARED:
+                self._gather(first)
             if not self._turn.take(first.deadline, first.is_claimable):
                 self._refuse(first, _too_late())
                 return
@@ -255,6 +267,19 @@ class Writer:
             refusal = Unavailable("the operating system refused the lock of the writers", error=str(failure))
             refusal.__cause__ = failure
             self._refuse(first, refusal)
+
+    def _expect(self, ended: list[WriterJob], begun: float) -> None:
+        """Notes after a commit who may share the next one, and how long that is worth waiting for."""
+        if self._gathers:
+            now = time.monotonic()
+            self._expected = len(ended) + self._queue.qsize()
+            self._gathered = now + (now - begun) * _PATIENCE
+
+    def _gather(self, first: WriterJob) -> None:
+        """Waits a moment for those that the last commit ended: who writes again shares the next one."""
+        limit = min(self._gathered, first.deadline)
+        while self._queue.qsize() + 1 < self._expected and time.monotonic() + _PAUSE < limit:
+            time.sleep(_PAUSE)
 
     def _refuse(self, job: WriterJob, failure: OnereadError) -> None:
         if job.claim():
@@ -316,6 +341,7 @@ class Writer:
                 job.result = job.failure = None
                 group.run(job)
             committing = True
+            begun = time.monotonic()
             group.commit()
         except BaseException as failure:
             if group is not None:
@@ -326,6 +352,7 @@ class Writer:
                 raise OutcomeUnknown("the commit was interrupted; read before writing again") from failure
             raise Unavailable("the transaction was interrupted; nothing was written") from failure
         self._stored = [*self._stored, *jobs]
+        self._expect(jobs, begun)
 
 
 _RUNNING: Final = WriterJob(None, 0)

@@ -469,15 +469,17 @@ class Kinds(Aggregate[Line]):
     lines: int = count()
 
 
-def test_threads_that_add_to_one_group_lose_nothing(tmp_path):
-    """Each save is decided on a snapshot, and again where another one was faster; costs are those of the last time."""
+@pytest.mark.parametrize("durability", ["none", "group"])
+def test_threads_that_add_to_one_group_lose_nothing(tmp_path, durability):
+    """Each save is decided, on a snapshot again where another one was faster; costs are those of the last time."""
     threads, saves, costs = 4, 40, set()
 
     def save(first):
         for number in range(first, threads * saves, threads):
             costs.add(db.cost(db.save(Line(number=number))))
 
-    with connect(f"lmdb://{tmp_path}/lines?durability=none", Schema(Line, LinesOfKind, Kinds), workers=0) as db:
+    url = f"lmdb://{tmp_path}/lines?durability={durability}"
+    with connect(url, Schema(Line, LinesOfKind, Kinds), workers=0) as db:
         running = [threading.Thread(target=save, args=(first,)) for first in range(threads)]
         for thread in running:
             thread.start()

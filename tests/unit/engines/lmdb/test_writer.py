@@ -68,7 +68,7 @@ def store():
 @pytest.fixture
 def writer(store, tmp_path):
     turn = Turn(str(tmp_path / "turn"))
-    writer = Writer(store.begin, turn)
+    writer = Writer(store.begin, turn, gathers=True)
     yield writer
     end(writer, turn)
 
@@ -100,11 +100,14 @@ class Queue:
         except BaseException as failure:  # noqa: BLE001 - what a caller gets is what is looked at
             self.outcomes[name] = type(failure)
 
+    def start(self, work):
+        self.threads.append(threading.Thread(target=self.write, args=(work,)))
+        self.threads[-1].start()
+
     def add(self, *works):
         for work in works:
             waiting = self.writer._queue.qsize()
-            self.threads.append(threading.Thread(target=self.write, args=(work,)))
-            self.threads[-1].start()
+            self.start(work)
             until(lambda waiting=waiting: self.writer._queue.qsize() == waiting + 1)
 
     def release(self):
@@ -366,7 +369,7 @@ def test_a_turn_that_is_closed_twice_closes_no_other_file(tmp_path):
 
 def test_what_was_queued_before_a_close_ends_and_what_comes_after_is_refused(store, tmp_path):
     turn = Turn(str(tmp_path / "turn"))
-    writer = Writer(store.begin, turn)
+    writer = Writer(store.begin, turn, gathers=True)
     queue = Queue(writer)
     queue.add(a)
     closer = threading.Thread(target=end, args=(writer, turn))
@@ -427,6 +430,73 @@ def test_a_job_that_a_thread_lost_is_queued_again(store, writer):
     writer._alive.release()
     waiting.join(30)
     assert store.committed == [["a"]]
+
+
+@pytest.fixture
+def shared(writer, monkeypatch):
+    """Two shared a commit; the next group waits for both as long as that takes."""
+
+    def patient():
+        monkeypatch.setattr("oneread.engines.lmdb.writer._PATIENCE", 1e9)
+
+    queue = Queue(writer)
+    queue.add(a, patient)
+    queue.release()
+    return queue
+
+
+def test_those_whose_commit_has_ended_share_the_next_one(store, writer, shared):
+    shared.start(a)
+    until(lambda: writer._at is not None)
+    assert store.committed == [["hold"], ["a", "patient"]]
+    assert writer.transaction(b, 30) == "b"
+    assert store.committed == [["hold"], ["a", "patient"], ["a", "b"]]
+
+
+def test_who_queued_during_a_commit_shares_the_next_one_with_those_that_it_ended(store, shared):
+    def brings():
+        shared.add(c)
+
+    for work in (brings, a):
+        shared.start(work)
+    until(lambda: len(store.committed) == 3)
+    for work in (a, b):
+        shared.start(work)
+    shared.release()
+    assert [sorted(jobs) for jobs in store.committed[2:]] == [["a", "brings"], ["a", "b", "c"]]
+
+
+def test_one_that_writes_alone_waits_for_none(store, writer, monkeypatch):
+    monkeypatch.setattr("oneread.engines.lmdb.writer._PATIENCE", 1e9)
+    for _ in range(3):
+        assert writer.transaction(a, 1e6) == "a"
+    assert store.committed == [["a"], ["a"], ["a"]]
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_group_waits_for_others_no_longer_than_its_first_job_may(store, writer):
+    assert writer.transaction(c, 0.01) == "c"
+    assert writer.transaction(a, 1e6) == "a"
+    assert store.committed[2:] == [["c"], ["a"]]
+
+
+def test_a_group_waits_for_others_no_longer_than_a_part_of_a_commit(store, writer):
+    queue = Queue(writer)
+    queue.add(a, b)
+    queue.release()
+    assert writer.transaction(c, 1e6) == "c"
+    assert store.committed == [["hold"], ["a", "b"], ["c"]]
+
+
+def test_where_nothing_waits_for_the_disk_a_group_waits_for_none(store, tmp_path, monkeypatch):
+    monkeypatch.setattr("oneread.engines.lmdb.writer._PATIENCE", 1e9)
+    turn = Turn(str(tmp_path / "turn"))
+    writer = Writer(store.begin, turn, gathers=False)
+    queue = Queue(writer)
+    queue.add(a, b)
+    queue.release()
+    assert writer.transaction(c, 1e6) == "c"
+    end(writer, turn)
 
 
 def test_a_system_without_threads_is_unavailable(store, writer, monkeypatch):
