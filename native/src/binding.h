@@ -323,7 +323,7 @@ PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ss
 
 /* Makes the type JsonForm: `JsonForm(table)` reads a table of oneread.models.json_table, and raises ValueError for one
  * that is none. Its method `write_all(documents)` answers a list of documents as JSON, to the byte as msgspec writes
- * their entities, or None where it does not know that; it does not check them. Returns 0, or -1 with an exception set. */
+ * their entities, or None where it does not know that, or where a document does not have the form. Returns 0, or -1 with an exception set. */
 int add_json_forms(PyObject *module);
 
 /* ---- cursor.c ---- */

@@ -373,6 +373,7 @@ typedef struct {
 
 struct Node {
     unsigned type, elements; /* of an object: of the array that has it */
+    int may_be_nil;
     int count;               /* of members: fields, parts of a key, or the elements of a list, which are alike */
     const Member *members;
 };
@@ -386,7 +387,7 @@ typedef struct {
 /* The form in a table of oneread.models.json_table. Stops for bytes that are none. */
 const Node *read_form(Work *work, Span table);
 
-/* Adds the JSON of a document. Stops for a value whose JSON this core does not know. */
+/* Adds the JSON of a document. Stops for a value that is not of the form, or whose JSON this core does not know. */
 void write_json(Work *work, const Node *form, Span document, Json *to);
 
 /* Adds some bytes as they are. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum {
+    NODE_PARTS = 4,
     MOST_BEFORE = 1000, /* bytes before a value */
     MOST_FORMS = 6,     /* within each other */
     FIRST_BYTES = 2048,
@@ -35,12 +36,13 @@ static const Member *take_members(Work *work, Span value, unsigned places, int d
 
 static const Node *take_form(Work *work, Span value, int depth) {
     int parts;
-    Span *part = take_array(work, value, 3, &parts);
-    if (parts != 3 || depth > MOST_FORMS) stop(work, BAD_PROGRAM);
+    Span *part = take_array(work, value, NODE_PARTS, &parts);
+    if (parts != NODE_PARTS || depth > MOST_FORMS) stop(work, BAD_PROGRAM);
     Node *node = take_memory(work, sizeof *node);
     node->type = take_number(work, part[0], LAST_NODE);
     node->elements = take_number(work, part[1], MOST_FIELDS);
     node->members = take_members(work, part[2], node->elements, depth + 1, &node->count);
+    node->may_be_nil = (int)take_number(work, part[3], 1);
     const int is_whole = node->type == LIST ? node->count == 1 : node->type < LIST ? !node->count : node->count > 0;
     if (!node->type || node->type == FLOAT || !is_whole) stop(work, BAD_PROGRAM);
     return node;
@@ -96,15 +98,41 @@ static Writer write_escape(Writer to, uint8_t byte) {
     return to;
 }
 
+/* How many bytes the character takes that begins with this byte above 0x7f, and the smallest and largest second byte.
+ * Returns 0 for a byte that begins none (RFC 3629). */
+static int character_of(uint8_t first, uint8_t *least, uint8_t *most) {
+    *least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    *most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    return first < 0xc2 || first > 0xf4 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
+/* Copies a character above 0x7f. Returns how many bytes it takes; 0 where it is none. */
+static size_t copy_character(Writer to, const uint8_t *from, size_t left) {
+    uint8_t least, most;
+    const int size = character_of(*from, &least, &most);
+    if (!size || (size_t)size > left || from[1] < least || from[1] > most) return 0;
+    for (int i = 2; i < size; i++)
+        if ((from[i] & 0xc0) != 0x80) return 0;
+    memcpy(to, from, (size_t)size);
+    return (size_t)size;
+}
+
 static void write_text(Work *work, Json *to, Span text) {
     const uint8_t *byte = text.data, *end = text.data + text.size;
     Writer at = room_for(work, to, 6 * text.size + 2); /* \u0000 */
     *at++ = '"';
-    for (; byte < end; byte++) {
-        if (ESCAPES[*byte])
+    while (byte < end) {
+        size_t size = 1;
+        if (*byte > 0x7f) {
+            size = copy_character(at, byte, (size_t)(end - byte));
+            if (!size) stop(work, OTHER_VALUE);
+            at += size;
+        } else if (ESCAPES[*byte]) {
             at = write_escape(at, *byte);
-        else
+        } else {
             *at++ = *byte;
+        }
+        byte += size;
     }
     *at++ = '"';
     to->size = (size_t)(at - to->first);
@@ -130,12 +158,19 @@ static int is_usual_decimal(Span text) {
     return first - point <= MOST_SCALE;
 }
 
-/* Whether a text is ten characters: 2026-12-01. */
-static int is_usual_date(Span text) {
-    int is_usual = text.size == 10;
-    for (size_t i = 0; is_usual && i < 10; i++)
-        is_usual = i == 4 || i == 7 ? text.data[i] == '-' : is_digit(text.data[i]);
-    return is_usual;
+/* Whether a text is a day of the calendar: 2026-12-01. */
+static int is_day(Span text) {
+    static const uint8_t days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int digits[10], is_text = text.size == 10;
+    for (size_t i = 0; is_text && i < 10; i++) {
+        digits[i] = text.data[i] - '0';
+        is_text = i == 4 || i == 7 ? text.data[i] == '-' : is_digit(text.data[i]);
+    }
+    if (!is_text) return 0;
+    const int year = digits[0] * 1000 + digits[1] * 100 + digits[2] * 10 + digits[3];
+    const int month = digits[5] * 10 + digits[6], day = digits[8] * 10 + digits[9];
+    const int is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    return year && month >= 1 && month <= 12 && day >= 1 && day <= days[month - 1] - (month == 2 && !is_leap);
 }
 
 static void write_uuid(Work *work, Json *to, Span bytes) {
@@ -212,7 +247,7 @@ static void write_scalar(Work *work, Json *to, unsigned type, Span value) {
         if ((known = binary_of(value, &found))) write_uuid(work, to, found);
         break;
     case DATE:
-        if ((known = text_of(value, &found) && is_usual_date(found))) write_quoted(work, to, found);
+        if ((known = text_of(value, &found) && is_day(found))) write_quoted(work, to, found);
         break;
     case BYTES:
         if ((known = binary_of(value, &found))) write_base64(work, to, found);
@@ -280,6 +315,7 @@ static void write_object(Work *work, Json *to, const Node *node, Input *from) {
 static void write_value(Work *work, Json *to, const Node *node, Input *from) {
     const uint8_t *start = from->at;
     if (start < from->end && *start == *NIL.data) {
+        if (!node->may_be_nil) stop(work, OTHER_VALUE);
         from->at++;
         write_raw(work, to, "null", 4);
     } else if (node->type == LIST) {

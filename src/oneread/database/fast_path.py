@@ -14,7 +14,7 @@ import msgspec
 from oneread.database.cursors import Cursor, CursorCipher, equality_of
 from oneread.database.lists import Listed
 from oneread.database.operations import Operations
-from oneread.database.pages import AnyOf, BoundQuery, Page, PageRows, Query
+from oneread.database.pages import AnyOf, BoundQuery, Page, PageRows, Query, UnseenRows
 from oneread.database.results import METADATA_ATTRIBUTE
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, LocalFind
@@ -188,7 +188,7 @@ class LocalPages:
         if bound.backward:
             keys, values = keys[::-1], values[::-1]
         edges = (keys[0], keys[-1]) if keys else None
-        return bound.page(PageRows(decoder.parse_rows(values), edges, more, parsed=(decoder, values)), counted)
+        return bound.page(PageRows(UnseenRows(decoder, values), edges, more), counted)
 
     def first_page(self, of: Listed) -> FirstPage:
         """The function that reads the first pages of a list, for queries without options.
@@ -198,7 +198,7 @@ class LocalPages:
         decoder, plain, encoders, prefix = of.decoder, of.plain, of.encoders, of.prefix
         if decoder is None or of.spread > 1:
             return lambda _equal, _limit: None
-        fetch, parse, table, most = self._engine.column, decoder.parse_rows, of.table, of.max_limit
+        fetch, table, most = self._engine.column, of.table, of.max_limit
         cipher, clock, feed, view, generation = self._cipher, self._clock, of.feed, of.view, of.generation
 
         def read_first(equal: tuple[Any, ...], limit: Any) -> Page[Any] | None:
@@ -217,13 +217,13 @@ class LocalPages:
             counted = ColumnCost(keys, values)
             _charge(counted)
             if len(values) <= limit:
-                return Page(parse(values), None, None, counted, parsed=(decoder, values))
-            shown, last = values[:-1], keys[-2]
+                return Page(UnseenRows(decoder, values), None, None, counted)
+            rows, last = UnseenRows(decoder, values[:-1]), keys[-2]
 
             def following() -> str:
                 return cipher.encode(Cursor(view, generation, False, equality_of((start, stop)), last))
 
-            return Page(parse(shown), following, None, counted, parsed=(decoder, shown))
+            return Page(rows, following, None, counted)
 
         return read_first
 

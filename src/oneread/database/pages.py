@@ -8,7 +8,7 @@ that is spread over several ranges, and one of a feed with large groups, which m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypedDict, TypeVar
 
 import msgspec
 
@@ -53,9 +53,6 @@ def any_of(*values: Any) -> Any:
     return AnyOf(values)
 
 
-ParsedRows: TypeAlias = tuple[RowDecoder, list[bytes]]
-"""Of rows that are parsed only: what settles them, and the values that they were parsed from."""
-
 _SHOWN_ROWS: Final = 5
 """Rows of a page in its `repr`."""
 
@@ -91,6 +88,43 @@ class PageOptions(TypedDict, total=False):
     max_age: Age
 
 
+class UnseenRows:
+    """Rows of a page at which no program has looked: parsed, or written as JSON, from their values.
+
+    Raises:
+        Corrupt: a value cannot be parsed.
+    """
+
+    __slots__ = ("_rows", "decoder", "values", "written")
+
+    def __init__(self, decoder: RowDecoder, values: list[bytes]) -> None:
+        self.decoder = decoder
+        self.values = values
+        self.written = decoder.write_checked(values) if decoder.is_seen_as_json else None
+        self._rows = decoder.parse_rows(values) if self.written is None else None
+
+    def parsed(self) -> list[Any]:
+        """The rows before they are settled; each time the same list, but for threads that ask first at one time."""
+        rows = self._rows
+        if rows is None:
+            rows = self._rows = self.decoder.parse_rows(self.values)
+        return rows
+
+    def settled(self) -> list[Any]:
+        """The rows as users see them."""
+        rows = self.parsed()
+        self.decoder.is_seen_as_json = False
+        self.decoder.settle_rows(rows)
+        return rows
+
+    def json(self) -> bytes | None:
+        """The JSON of the list of them; None where it is written of the rows."""
+        if self.written is None:
+            self.written = self.decoder.write_json(self.values)
+        self.decoder.is_seen_as_json = self.written is not None
+        return self.written
+
+
 class Page(Generic[R]):
     """Rows of a list, with cursors to the next and the previous page.
 
@@ -103,21 +137,19 @@ class Page(Generic[R]):
             waits longest for its sweep has expired. None for every other page.
     """
 
-    __slots__ = ("_cost", "_next", "_parsed", "_previous", "_rows", "lag", "truncated")
+    __slots__ = ("_cost", "_next", "_previous", "_rows", "lag", "truncated")
 
     def __init__(
         self,
-        rows: list[R],
+        rows: list[R] | UnseenRows,
         following: Callable[[], str] | None,
         preceding: Callable[[], str] | None,
         cost: HasCost,
         *,
         truncated: bool = False,
         lag: float | None = None,
-        parsed: ParsedRows | None = None,
     ) -> None:
         self._rows = rows
-        self._parsed = parsed
         self.lag = lag
         self.truncated = truncated
         self._next = following
@@ -127,11 +159,10 @@ class Page(Generic[R]):
     @property
     def rows(self) -> list[R]:
         """The rows in the list's order, whichever way the page was read."""
-        parsed = self._parsed
-        if parsed is not None:
-            parsed[0].settle_rows(self._rows)
-            self._parsed = None
-        return self._rows
+        rows = self._rows
+        if isinstance(rows, UnseenRows):
+            rows = self._rows = rows.settled()
+        return rows
 
     @property
     def next(self) -> str | None:
@@ -160,7 +191,8 @@ class Page(Generic[R]):
         return iter(self.rows)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        rows = self._rows
+        return len(rows.values if isinstance(rows, UnseenRows) else rows)
 
     def __getitem__(self, place: int) -> R:
         return self.rows[place]
@@ -198,28 +230,29 @@ def parsed_rows(page: Page[Any]) -> tuple[type, list[Any]] | None:
 
     `Page.rows` is the meaning; a property test shows that the JSON of both is the same.
     """
-    parsed = page._parsed  # noqa: SLF001 - a function of this module, since methods of a page are for users
-    return None if parsed is None or not parsed[0].is_json_of_parsed else (parsed[0].cls, page._rows)  # noqa: SLF001
+    unseen = page._rows  # noqa: SLF001 - a function of this module, since methods of a page are for users
+    if not isinstance(unseen, UnseenRows) or not unseen.decoder.is_json_of_parsed:
+        return None
+    return unseen.decoder.cls, unseen.parsed()
 
 
 def rows_as_json(page: Page[Any]) -> bytes | None:
     """The JSON of the list of rows of a page at whose rows no program looked; None where it is written of the rows."""
-    parsed = page._parsed  # noqa: SLF001 - as above
-    return None if parsed is None else parsed[0].write_json(parsed[1])
+    unseen = page._rows  # noqa: SLF001 - as above
+    return unseen.json() if isinstance(unseen, UnseenRows) else None
 
 
 class PageRows(NamedTuple):
     """What was read for a page, in the list's order.
 
     `edges` are its first and last key, None when nothing was read; `more` is whether rows follow in the direction of
-    reading; a page is `truncated` when the budget ended it; `parsed` says that rows are parsed only.
+    reading; a page is `truncated` when the budget ended it.
     """
 
-    shown: list[Any]
+    shown: list[Any] | UnseenRows
     edges: tuple[bytes, bytes] | None
     more: bool
     truncated: bool = False
-    parsed: ParsedRows | None = None
 
 
 def _check(of: Listed, query: Query) -> None:
@@ -410,7 +443,6 @@ class BoundQuery:
             self._cursor_at(first, backward=True) if has_previous else None,
             cost,
             truncated=rows.truncated,
-            parsed=rows.parsed,
         )
 
     def _opened(self, text: str) -> Cursor:
@@ -449,7 +481,7 @@ def _read_whole(bound: BoundQuery, decoder: RowDecoder) -> Plan[PageRows]:
         shown.reverse()
     edges = (shown[0][0], shown[-1][0]) if shown else None
     values = [row[VALUE].value for _key, row in shown]
-    return PageRows(decoder.parse_rows(values), edges, len(found) > limit, parsed=(decoder, values))
+    return PageRows(UnseenRows(decoder, values), edges, len(found) > limit)
 
 
 def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:

@@ -118,6 +118,7 @@ class _ConvertedRows:
     """Decodes rows of one view, and makes rows of another one of them: a `RowDecoder`."""
 
     is_json_of_parsed = False
+    is_seen_as_json = False
 
     def __init__(self, cls: type[View[Any]], decoder: RowDecoder) -> None:
         self.cls = cls
@@ -126,8 +127,10 @@ class _ConvertedRows:
         self._convert = converter(cls)
 
     def write_json(self, docs: list[bytes]) -> None:  # noqa: ARG002 - part of the contract
-        """None: the fields of a row are to be renamed."""
+        """None: rows of the other view have to be made."""
         return
+
+    write_checked = write_json
 
     def settle_rows(self, rows: list[Any]) -> None:
         found = list(rows)

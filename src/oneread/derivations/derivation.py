@@ -119,6 +119,8 @@ class RowDecoder(Protocol):
     cls: type[View[Any]]
     is_json_of_parsed: bool
     """Whether the JSON form writes the same of parsed rows as of settled ones."""
+    is_seen_as_json: bool
+    """Whether the JSON of a page was asked for last, and not its rows: then the next page is written, not parsed."""
 
     def parse_rows(self, docs: list[bytes]) -> list[Any]:
         """The rows of these values: with all their fields, but not of the user's classes yet. Raises Corrupt."""
@@ -130,6 +132,10 @@ class RowDecoder(Protocol):
 
     def write_json(self, docs: list[bytes]) -> bytes | None:
         """The JSON of a list of the rows of these values, which were parsed; None where it is written of the rows."""
+        ...
+
+    def write_checked(self, docs: list[bytes]) -> bytes | None:
+        """`write_json` of values that were not parsed; None also where only that tells whether they can be."""
         ...
 
 

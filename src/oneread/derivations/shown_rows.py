@@ -29,6 +29,7 @@ class ShownRows:
     """
 
     table: Table = "views"
+    is_seen_as_json = False
 
     def __init__(
         self, cls: type[View[Any]], only_refer: Iterable[str], compiling: Compiling, *, has_expiries: bool
@@ -62,14 +63,23 @@ class ShownRows:
         return self.whole_values([doc[:-EXPIRY_BYTES] for doc in docs] if self.has_expiries else docs)
 
     @functools.cached_property
-    def _json_writer(self) -> JsonWriter | None:
-        """None where the JSON of rows is Python's to write."""
-        table = json_table(form(self.cls), self.layout.fields) if JSON_WRITERS and self.is_json_of_parsed else None
-        return None if table is None else JSON_WRITERS[0](table)
+    def _json_writer(self) -> tuple[JsonWriter, bool] | None:
+        """The writer, and whether what it writes can be parsed; None where the JSON of rows is Python's to write."""
+        found = json_table(form(self.cls), self.layout.fields) if JSON_WRITERS and self.is_json_of_parsed else None
+        if found is None:
+            return None
+        try:
+            return JSON_WRITERS[0](found.table), found.checks
+        except ValueError:  # it is larger than tables may be
+            return None
 
     def write_json(self, docs: list[bytes]) -> bytes | None:
-        writer = self._json_writer
-        return None if writer is None else writer.write_all(self._documents(docs))
+        found = self._json_writer
+        return None if found is None else found[0].write_all(self._documents(docs))
+
+    def write_checked(self, docs: list[bytes]) -> bytes | None:
+        found = self._json_writer
+        return None if found is None or not found[1] else self.write_json(docs)
 
     def settle_rows(self, rows: list[Any]) -> None:
         self._settle(rows)

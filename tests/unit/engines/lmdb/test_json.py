@@ -13,15 +13,16 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oneread import Copy, Index, Key, Model, Ref, Schema, by, connect, reference, shown, to_json
-from oneread.database.pages import rows_as_json
+from oneread.database.pages import UnseenRows, rows_as_json
 from oneread.engines.lmdb import binding
 from oneread.errors import Corrupt
 from oneread.models.json_form import form
 from oneread.models.json_table import json_table
+from oneread.models.layout import Layout
 
 native = pytest.importorskip("oneread_native", reason="oneread-native is not installed")
 
@@ -82,8 +83,12 @@ class Things(Index[Thing]):
     texts: list[str | None] = shown(Thing.texts)
     instants: list[list[datetime]] | None = shown(Thing.instants)
     place: Ref[Place] | None = shown(Thing.place)
-    makers: Annotated[list[Ref[Maker]], msgspec.Meta(max_length=3)] = shown(Thing.makers)
     maker: Made | None = shown(Thing.maker)
+
+
+class MakersOfThings(Index[Thing]):
+    group: int = by(Thing.group)
+    makers: Annotated[list[Ref[Maker]], msgspec.Meta(max_length=3)] = shown(Thing.makers)
 
 
 class ThingsOfMaker(Index[Thing]):
@@ -91,7 +96,7 @@ class ThingsOfMaker(Index[Thing]):
     whole: int = shown(Thing.whole)
 
 
-THINGS = Schema(Maker, Place, Thing, Things, ThingsOfMaker)
+THINGS = Schema(Maker, Place, Thing, Things, MakersOfThings, ThingsOfMaker)
 PLACES = st.none() | st.builds(Place.at, st.uuids())
 MAKERS = st.sampled_from([("a", 1), ("b", -1), ("absent", 2)])
 GIVEN = st.fixed_dictionaries(
@@ -130,7 +135,7 @@ def pages(db, things):
     """Pages of these things, of both views."""
     group, makers = next(NEXT), {each["maker"].ref.key for each in things if each["maker"] is not None}
     db.save_all([Thing(number=next(NEXT), group=group, **each) for each in things])
-    for equal in [(Things, group), *((ThingsOfMaker, Made.of(*key)) for key in makers)]:
+    for equal in [(Things, group), (MakersOfThings, group), *((ThingsOfMaker, Made.of(*key)) for key in makers)]:
         yield db.page(*equal, limit=9)
         yield db.page(*equal, limit=2, backward=True)
 
@@ -153,10 +158,48 @@ USUAL = {
 
 
 def test_usual_rows_are_written_by_compiled_code(db):
-    of_group = itertools.islice(pages(db, [USUAL, USUAL | {"text": None, "maker": None, "place": None}]), 2)
+    of_group = itertools.islice(pages(db, [USUAL, USUAL | {"text": None, "maker": None, "place": None}]), 4)
     for page in of_group:
         assert rows_as_json(page) == to_json([*page])
         assert rows_as_json(page) is None, "a program has looked at them"
+
+
+def test_a_page_is_not_parsed_where_json_was_asked_for_last(db, monkeypatch):
+    def page():
+        return next(pages(db, [USUAL, USUAL]))
+
+    expected = page()
+    decoder, parsed = expected._rows.decoder, []
+    parse = decoder.parse_rows
+    monkeypatch.setattr(decoder, "parse_rows", lambda docs: parsed.append(len(docs)) or parse(docs))
+    for look in (to_json, len, list, repr):
+        to_json(page())
+        parsed.clear()
+        found = page()
+        look(found)
+        assert parsed == ([] if look in {to_json, len} else [2])
+        assert [row.maker for row in found] == [row.maker for row in expected]
+        assert parsed == [2]
+        parsed.clear()
+        page()
+        assert parsed == [2]
+
+
+def test_a_limit_of_a_field_is_checked_when_the_page_is_read(db):
+    pages_of_makers = itertools.islice(pages(db, [USUAL]), 2, 4)
+    for page in pages_of_makers:
+        to_json(page)
+        assert rows_as_json(page) is not None
+        assert page._rows.decoder.write_checked(page._rows.values) is None
+
+
+def test_a_damaged_row_is_corrupt_when_the_page_is_read(db):
+    page = next(pages(db, [USUAL, USUAL]))
+    to_json(page)
+    unseen = page._rows
+    assert unseen.decoder.is_seen_as_json
+    with pytest.raises(Corrupt):
+        UnseenRows(unseen.decoder, [*unseen.values, unseen.values[0][:-1]])
 
 
 @pytest.mark.parametrize("other", [{"price": Decimal("1E+2")}, {"whole": 2**63}, {"price": Decimal("1e-7")}], ids=str)
@@ -176,14 +219,15 @@ def mutated(chance, data):
 
 def test_hostile_documents_are_what_python_reads_or_nothing(db):
     chance, page = random.Random(1), next(pages(db, [USUAL, USUAL | {"text": "long" * 100}]))
-    decoder, values = page._parsed
+    decoder, values = page._rows.decoder, page._rows.values
     compared = 0
     for _ in range(20_000):
         document = mutated(chance, chance.choice(values))
-        written = decoder.write_json([document])
+        written = decoder.write_checked([document])
         try:
             rows = decoder.parse_rows([document])
         except Corrupt:
+            assert written is None
             continue
         decoder.settle_rows(rows)
         assert written is None or written == to_json(rows)
@@ -191,10 +235,37 @@ def test_hostile_documents_are_what_python_reads_or_nothing(db):
     assert compared > 100
 
 
+TYPED = {Decimal: 3, date: 7}
+DIGITS = st.from_regex(r"-?[0-9]{1,3}(\.[0-9]{1,9})?", fullmatch=True) | st.from_regex(
+    r"-?0\.0{5,7}[0-9]?", fullmatch=True
+)
+DAYS = st.builds(
+    "{:04}-{:02}-{:02}".format,
+    st.sampled_from([0, 1, 1900, 2000, 2023, 2024]),
+    st.sampled_from([0, 1, 2, 4, 12, 13]),
+    st.sampled_from([0, 1, 28, 29, 30, 31, 32]),
+)
+
+
+@given(st.tuples(st.just(Decimal), DIGITS) | st.tuples(st.just(date), DAYS))
+@example((Decimal, "0.0000001"))
+@example((date, "2023-02-29"))
+@example((date, "1900-02-29"))
+def test_a_text_is_written_as_what_python_reads_in_it(given_text):
+    kind, text = given_text
+    writer = native.JsonForm(msgspec.msgpack.encode((12, 1, [(b"{", 0, (TYPED[kind], 0, (), 0))], 0)))
+    document = msgspec.msgpack.encode([text])
+    try:
+        expected = msgspec.json.encode(msgspec.msgpack.decode(document, type=list[kind])[0])
+    except msgspec.ValidationError:
+        expected = None
+    assert writer.write_all([document]) in {None, expected and b"[{%b}]" % expected}
+
+
 def test_hostile_tables_are_refused(db):
     chance, page = random.Random(1), next(pages(db, [USUAL]))
-    decoder, values = page._parsed
-    table = json_table(form(Things), decoder.layout.fields)
+    decoder, values = page._rows.decoder, page._rows.values
+    table = json_table(form(Things), decoder.layout.fields).table
     made = 0
     for _ in range(5_000):
         try:
@@ -208,7 +279,7 @@ def test_hostile_tables_are_refused(db):
 
 def test_arguments_of_other_types_are_refused(db):
     page = next(pages(db, [USUAL]))
-    writer = native.JsonForm(json_table(form(Things), page._parsed[0].layout.fields))
+    writer = native.JsonForm(json_table(form(Things), page._rows.decoder.layout.fields).table)
     assert writer.write_all([]) == b"[]"
     for wrong in (None, (b"",), ["text"]):
         with pytest.raises(TypeError):
@@ -229,6 +300,46 @@ class FloatsBySize(Index[Floats]):
 
 class Ordered(Index[Thing]):
     number: int = by(Thing.number)
+
+
+class Careful(Copy[Maker]):
+    price: Decimal | None
+
+    def __post_init__(self):
+        raise ValueError("not today")
+
+
+class Short(Copy[Maker]):
+    number: Annotated[int, msgspec.Meta(lt=5)]
+
+
+class Others(Model[int]):
+    number: Key[int]
+    careful: Careful
+    short: Short
+    at: datetime
+    named: Ref[Maker]
+
+
+class CarefulOthers(Index[Others]):
+    number: int = by(Others.number)
+    careful: Careful = shown(Others.careful)
+
+
+class ShortOthers(Index[Others]):
+    number: int = by(Others.number)
+    short: Short = shown(Others.short)
+
+
+class PlainOthers(Index[Others]):
+    number: int = by(Others.number)
+    at: datetime = shown(Others.at)
+    named: Ref[Maker] = shown(Others.named)
+
+
+@pytest.mark.parametrize(("rows", "checks"), [(CarefulOthers, False), (ShortOthers, False), (PlainOthers, True)])
+def test_a_table_checks_only_what_decoding_cannot_refuse(rows, checks):
+    assert json_table(form(rows), Layout(rows, None).fields).checks is checks
 
 
 @pytest.mark.parametrize(("row", "has_table"), [(Ordered, True), (FloatsBySize, False), (Thing, False)])
