@@ -308,6 +308,12 @@ PyObject *environment_together(PyObject *object, PyObject *const *arguments, Py_
  * one that is none. Returns 0, or -1 with an exception set. */
 int add_programs(PyObject *module);
 
+/* The program of a Program, which the caller holds; NULL with TypeError set for anything else. */
+const struct Program *take_program(PyObject *given);
+
+/* The handles of so many databases of the transaction's environment. Returns 1, or 0 with an exception set. */
+int take_tables(const Transaction *self, PyObject *given, MDB_dbi *tables, int count);
+
 /* The method `decide(tables, questions, now, followers, most_holders)` of a transaction: what follows from saving
  * entities, read here, without the interpreter's lock; it writes nothing. `tables` are those of roots, views and counts. A
  * question is (program, key, document, keys of what it refers to, the own version that it must have or None, the
@@ -325,6 +331,32 @@ PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ss
  * that is none. Its method `write_all(documents)` answers a list of documents as JSON, to the byte as msgspec writes
  * their entities, or None where it does not know that, or where a document does not have the form. Returns 0, or -1 with an exception set. */
 int add_json_forms(PyObject *module);
+
+/* ---- compare_call.c ---- */
+
+/* Makes the type Comparison: `Comparison(programs, secret, batch, most)` compares the entities of one kind, whose classes
+ * have these programs. `secret` are 16 bytes that nobody knows, `batch` the rows of one of Python's requests, `most` the
+ * sources that are kept at a time. Its method `expect(rows, numbers)` adds (key, value) of rows, and (key, numbers) of
+ * groups, each number modulo 2**61 - 1; `is_even()` says whether all rows that were found are those that are expected. It
+ * keeps nothing of a transaction. Returns 0, or -1 with an exception set. */
+int add_comparisons(PyObject *module);
+
+/* The method `compare_roots(tables, comparison, start, stop, batches, latest)` of a transaction: compares the next entities
+ * of a range, without the interpreter's lock, as many as Python asks for in so many requests (10 at most), and expects what
+ * they say. An empty `stop` is the end of the table; no version may be above `latest`.
+ *
+ * `compare_rows(table, comparison, start, stop, batches, width, pointers)` finds rows likewise; with a width those of
+ * groups, of so many numbers. `pointers` say which back-references or holds are compared: (the kinds that have some, the
+ * compared one first, where the source's own key begins, the parts of that key); no kinds for all rows.
+ *
+ * Both answer (rows, the key of the last one or None behind the end of the range, groups whose rows were read, documents,
+ * others, requests), or as text the reason for which Python has to look at all of the kind. The documents are those of
+ * entities that are as they should be; `others` are what Python looks at, rows of groups with numbers that the core does
+ * not know among them: (key, bytes, whether what it says is expected
+ * already, and only sources are to be compared, its place among the rows). Requests are (rows, bytes). Both raise what
+ * `get` raises. */
+PyObject *transaction_compare_roots(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
+PyObject *transaction_compare_rows(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
 
 /* ---- cursor.c ---- */
 

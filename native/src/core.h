@@ -52,7 +52,8 @@ enum {
     MOST_AGGREGATES = 32,
     MOST_DEPTH = 32,
     MOST_PARTS = 8,
-    MOST_CONDITIONS = 60
+    MOST_CONDITIONS = 60,
+    MOST_OWN = 16
 };
 
 /* ---- work.c: the memory of one call, and its way out ---- */
@@ -143,6 +144,9 @@ typedef struct {
  * knows. */
 int number_of(Span value, Number *number);
 
+/* As `number_of`, of every decimal that Python writes: with an exponent, and zeros below zero; its scale may be large. */
+int any_number_of(Span value, Number *number);
+
 /* Adds, exactly. Returns 0 where that takes more than the type holds. */
 int add_number(Number *to, Number added);
 
@@ -180,6 +184,9 @@ int64_t bucket_start(int64_t seconds, enum Bucket bucket);
 
 /* The byte before the rows of an entity, or a group, with this key, which are spread over so many ranges. */
 uint8_t spread_part(Span key, uint32_t ranges);
+
+/* The end of the element at `data`; NULL where it is cut off, or of a type whose end this core does not look for. */
+const uint8_t *end_of_element(const uint8_t *data, const uint8_t *end);
 
 /* Writes the element of a value. Returns NULL for a value that is not of the type, or that this core does not know. */
 Writer write_element(Writer to, Span value, enum Type type, int is_descending);
@@ -292,11 +299,13 @@ typedef struct {
     const Path *paths;
 } Selection;
 
-typedef struct {
+typedef struct Program {
     Span kind, layout; /* how keys and documents begin */
     uint8_t fields, start; /* where the own key begins in the key of the root row */
     uint8_t own_count;     /* of the parts of the key */
     const Path *own;
+    uint8_t ranges; /* over which its rows are spread */
+    uint8_t own_types[MOST_OWN]; /* 0 where this core does not make its keys */
     int token_count, reference_count, selection_count, operation_count;
     uint8_t is_tracked, is_holding, is_copied; /* what a record has besides tokens */
     uint8_t is_numbered;
@@ -490,6 +499,11 @@ extern const Span NOTHING; /* no bytes, which is a value */
 
 Span joined(Work *work, Span one, Span two, Span three);
 
+/* Reads the bytes of a root row that has a living entity; stops at every other, and where it has
+ * sequences. And the number of bytes of any root row as costs count it; 0 for one that this core does not know. */
+void parse_root(Work *work, Span row, Root *root);
+size_t size_of_root(Span row);
+
 /* The root row with this key, read once; it is absent or has a living entity. Stops at every other. */
 Root *root_at(Unit *unit, Span key);
 
@@ -602,6 +616,12 @@ void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_
 
 /* ---- follow.c ---- */
 
+/* The key of the root row that the field of a reference names; stops where this core does not make such keys. */
+Span key_of_source(Work *work, const Reference *reference, Span field);
+
+/* Likewise, of the parts of its key, of which there are as many as the reference has. */
+Span key_of_parts(Work *work, const Reference *reference, const Span *parts);
+
 /* Lets the entities that show groups which were touched follow them, and those that show theirs, by rank. */
 void follow_groups(Unit *unit, const Questions *asked);
 
@@ -611,10 +631,6 @@ void expect_none(Unit *unit, const uint8_t *prefix, Span source);
 
 /* How the keys of back-references and of holds begin. */
 extern const uint8_t BACK_REFERENCES[2], HOLDS[2];
-
-/* The key of the root row that a reference names, by the reference's value. Stops where this core does not make such
- * keys. */
-Span key_behind(Work *work, const Reference *reference, Span ref);
 
 /* Lets the holders of a source follow it, whose digests of what is copied were `before`. */
 void follow_holders(Unit *unit, const Questions *asked, Root *source, Span before, Span after);

@@ -163,7 +163,7 @@ static void read_new_sources(Decision *made) {
         const int is_kept = refers_as_before(made, reference, given);
         if (is_kept && !reference->is_going) continue;
         if (!is_kept && !is_nil(old) &&
-            is_same(key_behind(made->unit->work, reference, reference->is_copy ? element_at(old, 0) : old), key))
+            is_same(key_of_source(made->unit->work, reference, old), key))
             stop(made->unit->work, OTHER_VALUE); /* an equal key by other bytes */
         made->sources[i] = root_at(made->unit, key);
     }

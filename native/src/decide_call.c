@@ -175,7 +175,7 @@ static PyObject *answer_of(const Asked *call) {
 
 /* ---- arguments ---- */
 
-static const Program *take_program(PyObject *given) {
+const Program *take_program(PyObject *given) {
     if (Py_TYPE(given) == program_type) return ((ProgramObject *)given)->program;
     PyErr_SetString(PyExc_TypeError, "a program is a Program");
     return NULL;
@@ -251,10 +251,10 @@ static int take_known(Asked *call, PyObject *given) {
     return 1;
 }
 
-static int take_tables(Asked *call, Transaction *self, PyObject *given) {
-    if (!take_tuple(given, TABLES, "tables are a tuple of three databases")) return 0;
-    for (int i = 0; i < TABLES; i++)
-        if (!handle_of(self->environment, PyTuple_GetItem(given, i), self->dbi, &call->tables[i])) return 0;
+int take_tables(const Transaction *self, PyObject *given, MDB_dbi *tables, int count) {
+    if (!take_tuple(given, count, "tables are a tuple of three databases")) return 0;
+    for (int i = 0; i < count; i++)
+        if (!handle_of(self->environment, PyTuple_GetItem(given, i), self->dbi, &tables[i])) return 0;
     return 1;
 }
 
@@ -267,7 +267,7 @@ static int take_asked(Asked *call, Transaction *self, PyObject **given) {
     if (PyErr_Occurred()) return 0;
     call->questions.most_holders = (int)(most < 0 ? 0 : most > MOST_HOLDERS ? MOST_HOLDERS : most);
     call->questions.is_in_turn = PyObject_IsTrue(given[6]);
-    return !PyErr_Occurred() && take_tables(call, self, given[0]) && take_questions(call, given[1]) &&
+    return !PyErr_Occurred() && take_tables(self, given[0], call->tables, TABLES) && take_questions(call, given[1]) &&
            take_followers(call, given[3]) && take_known(call, given[5]);
 }
 

@@ -152,6 +152,30 @@ static Writer write_ascending(Writer to, Span value, enum Type type) {
     return NULL;
 }
 
+/* How many bytes are behind the tag of an element of a fixed size; -1 for others. */
+static int size_behind(uint8_t tag) {
+    if (tag >= TAG_ZERO - 8 && tag <= TAG_ZERO + 8) return tag < TAG_ZERO ? TAG_ZERO - tag : tag - TAG_ZERO;
+    switch (tag) {
+    case TAG_FALSE:
+    case TAG_FALSE + 1: return 0;
+    case TAG_UUID: return UUID_BYTES;
+    case TAG_DATE: return 3;
+    case TAG_INSTANT:
+    case TAG_FLOAT: return 8;
+    }
+    return -1;
+}
+
+const uint8_t *end_of_element(const uint8_t *data, const uint8_t *end) {
+    if (data >= end) return NULL;
+    if (*data == TAG_TEXT || *data == TAG_BYTES) {
+        const uint8_t *last = memchr(data, 0, (size_t)(end - data));
+        return last ? last + 1 : NULL;
+    }
+    const int size = size_behind(*data);
+    return size < 0 || size >= end - data ? NULL : data + size + 1;
+}
+
 uint8_t spread_part(Span key, uint32_t ranges) {
     uint32_t found = 0xffffffff; /* CRC-32, as zlib has it */
     for (size_t i = 0; i < key.size; i++) {

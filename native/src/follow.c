@@ -18,11 +18,15 @@ typedef struct {
     Entity entity;
 } Follower;
 
-Span key_behind(Work *work, const Reference *reference, Span ref) {
-    const Span key = element_at(ref, 0);
+Span key_of_source(Work *work, const Reference *reference, Span field) {
+    const Span key = element_at(reference->is_copy ? element_at(field, 0) : field, 0);
     Span parts[MOST_PARTS];
-    if (!reference->parts || !key.data || elements_of(key, parts, MOST_PARTS) != reference->parts)
-        stop(work, OTHER_VALUE);
+    if (!key.data || elements_of(key, parts, MOST_PARTS) != reference->parts) stop(work, OTHER_VALUE);
+    return key_of_parts(work, reference, parts);
+}
+
+Span key_of_parts(Work *work, const Reference *reference, const Span *parts) {
+    if (!reference->parts) stop(work, OTHER_VALUE);
     size_t size = reference->start;
     for (int i = 0; i < reference->parts; i++) size += most_of_element(parts[i]);
     Writer start = take_memory(work, size), to = start + reference->start;
@@ -44,7 +48,7 @@ static void follow_reference(Follower *made, int place) {
     if (reference->field == NO_FIELD) stop(work, OTHER_VALUE);
     Span *field = &made->entity.fields[reference->field];
     if (is_nil(*field)) return;
-    *source = key_behind(work, reference, reference->is_copy ? element_at(*field, 0) : *field);
+    *source = key_of_source(work, reference, *field);
     if (!reference->is_copy || !made->source || !is_same(*source, made->source->key)) return;
     if (memcmp(made->source->body.data, reference->layout, LAYOUT_BYTES)) stop(work, NO_SOURCE);
     *field = filled_copy(work, reference, *field, made->source_fields, made->source_count);

@@ -1,9 +1,11 @@
 /* Exact numbers: what groups add up. */
 #include "core.h"
 
+#include <string.h>
+
 enum { MOST_DIGITS = 36, LEAST_PLACE = -6, MOST_TEXT = 64 };
 
-/* The decimal of a text: digits, perhaps a sign and a point; no exponent, and no zero below zero. */
+/* The decimal of a text: digits, perhaps a sign and a point; no exponent. */
 static int decimal_of(Span text, Number *number) {
     const uint8_t *at = text.data, *end = text.data + text.size;
     const int is_negative = at < end && *at == '-';
@@ -19,7 +21,7 @@ static int decimal_of(Span text, Number *number) {
         number->scale += has_point;
     }
     if (is_negative) number->number = -number->number;
-    return digits && !(is_negative && !number->number);
+    return digits != 0;
 }
 
 int number_of(Span value, Number *number) {
@@ -29,7 +31,8 @@ int number_of(Span value, Number *number) {
         *number = (Number){whole, 0, 0};
         return 1;
     }
-    return text_of(value, &text) && decimal_of(text, number);
+    if (!text_of(value, &text) || !decimal_of(text, number)) return 0;
+    return number->number || *text.data != '-'; /* no zero below zero */
 }
 
 static int scale_up(Number *number, int scale) {
@@ -42,6 +45,33 @@ int add_number(Number *to, Number added) {
     if (!scale_up(to, added.scale) || !scale_up(&added, to->scale)) return 0;
     to->is_decimal |= added.is_decimal;
     return !__builtin_add_overflow(to->number, added.number, &to->number);
+}
+
+/* The exponent of a decimal: a sign and digits. */
+static int exponent_of(Span text, int *exponent) {
+    *exponent = 0;
+    if (text.size < 2 || text.size > 4 || (text.data[0] != '-' && text.data[0] != '+')) return 0;
+    for (size_t i = 1; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') return 0;
+        *exponent = *exponent * 10 + (text.data[i] - '0');
+    }
+    if (text.data[0] == '-') *exponent = -*exponent;
+    return 1;
+}
+
+int any_number_of(Span value, Number *number) {
+    Span text;
+    int exponent = 0;
+    if (!text_of(value, &text)) return number_of(value, number);
+    const uint8_t *mark = memchr(text.data, 'E', text.size);
+    if (mark) {
+        const size_t size = (size_t)(mark - text.data);
+        if (!exponent_of((Span){mark + 1, text.size - size - 1}, &exponent)) return 0;
+        text.size = size;
+    }
+    if (!decimal_of(text, number)) return 0;
+    number->scale -= exponent;
+    return scale_up(number, 0);
 }
 
 Number negative(Number number) {

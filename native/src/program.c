@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { PARTS = 19, REFERENCE_PARTS = 14, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, MOST_OWN = 16, MOST_VARIANTS = 64 };
+enum { PARTS = 21, REFERENCE_PARTS = 14, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, MOST_VARIANTS = 64 };
 
 unsigned take_number(Work *work, Span value, unsigned most) {
     int64_t number;
@@ -213,6 +213,7 @@ static Operation take_operation(Work *work, Span value, const Program *program) 
 }
 
 const Program *read_program(Work *work, Span table) {
+    int count;
     Program *program = take_memory(work, sizeof *program);
     memset(program, 0, sizeof *program);
     Span *parts = take_exactly(work, table, PARTS);
@@ -240,6 +241,9 @@ const Program *read_program(Work *work, Span table) {
     take_shown(work, parts[16], program);
     take_totals(work, parts[17], program);
     program->is_held = (uint8_t)take_number(work, parts[18], 1);
+    program->ranges = (uint8_t)take_number(work, parts[19], 0xff);
+    given = take_array(work, parts[20], program->own_count, &count);
+    for (int i = 0; i < count; i++) program->own_types[i] = (uint8_t)take_number(work, given[i], LAST_TYPE);
     return program;
 }
 

@@ -271,6 +271,8 @@ static PyMethodDef transaction_methods[] = {
     {"abort", transaction_abort, METH_NOARGS, NULL},
     {"commit", transaction_commit, METH_NOARGS, NULL},
     {"cursor", FAST(transaction_cursor)},
+    {"compare_roots", FAST(transaction_compare_roots)},
+    {"compare_rows", FAST(transaction_compare_rows)},
     {"decide", FAST(transaction_decide)},
     {"delete", FAST(transaction_delete)},
     {"get", FAST(transaction_get)},

@@ -164,6 +164,10 @@ static int take_root(Root *root, Span row) {
     return row.size && (take_deleted(root, row) || take_living(root, row));
 }
 
+void parse_root(Work *work, Span row, Root *root) {
+    if (!take_root(root, row) || root->is_deleted || root->more.data) stop(work, OTHER_ROW);
+}
+
 static void read_root(Unit *unit, Root *root) {
     const Span row = read_row(unit, ROOTS, root->key);
     if (row.data && !take_root(root, row)) stop(unit->work, OTHER_ROW);
@@ -265,8 +269,7 @@ void raise_sequence(Unit *unit, Root *root, Span kind, uint64_t number) {
     put_living(unit, root);
 }
 
-/* The bytes of a root row that costs count: those of the values of its cells. */
-static size_t counted_root(Span row) {
+size_t size_of_root(Span row) {
     Root root = {.version = 0};
     Span cells[MOST_CELLS], parts[3], value;
     if (!take_root(&root, row)) return 0;
@@ -280,7 +283,7 @@ static size_t counted_root(Span row) {
 /* The bytes of a row's values. */
 static size_t counted(const Row *row) {
     if (!row->value.data) return 0;
-    return row->table == ROOTS ? counted_root(row->value) : row->value.size - ONE_HEAD;
+    return row->table == ROOTS ? size_of_root(row->value) : row->value.size - ONE_HEAD;
 }
 
 /* ---- groups ---- */

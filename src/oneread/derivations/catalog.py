@@ -85,6 +85,10 @@ class Catalog(CompiledSchema, frozen=True, eq=False):
         """The tokens of launched views that are not written for the entity of a root row."""
         return self.learned.shares.left_out(key)
 
+    def is_written_whole(self, kind: bytes) -> bool:
+        """Whether all views are written for all entities of a kind."""
+        return not self.learned.shares.leaves_out(kind)
+
     def state(self, key: bytes, root: Root) -> EntityState:
         """The state that a root row holds."""
         if root is NO_ROOT:

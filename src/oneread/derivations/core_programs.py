@@ -254,6 +254,8 @@ class _Table:
                 [self._shown(each) for each in of.shown],
                 [self._total(each) for each in of.rollups],
                 int(self._is_held()),
+                of.kind.spread,
+                _key_types(of.kind),
             )
         )
 

@@ -39,6 +39,10 @@ class WrittenShares:
         found = [each.tokens for each in shares if bucket_of(key, each.seed) >= each.buckets]
         return NO_TOKENS.union(*found)
 
+    def leaves_out(self, kind: bytes) -> bool:
+        """Whether there are views that are not written for all entities of a kind."""
+        return kind in self._by_kind
+
     def percent(self, view: CompiledView) -> float:
         """For how many of the entities a view is written."""
         return self._percents.get(view.cls, ALL)

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from oneread.plans.trace import Trace, bytes_of, bytes_of_found
-from oneread.store.engine import DecidedSaves, Engine, RowTransaction, SaveQuestions
+from oneread.store.engine import Comparison, DecidedSaves, Engine, RowReads, RowTransaction, SaveQuestions
 from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Replace, Scan
 from oneread.store.rows import (
     VALUE,
@@ -187,6 +187,32 @@ def _size_of_root(root: EntityRow | Row) -> int:
 
 
 _VERSION_BYTES: Final = 8
+
+
+class CompiledReads:
+    """What compiled code reads of a snapshot, where the engine has it."""
+
+    __slots__ = ("_rows", "_trace")
+
+    def __init__(self, rows: RowReads, trace: Trace) -> None:
+        self._rows = rows
+        self._trace = trace
+
+    def comparison(self, programs: Sequence[bytes], batch: int, kept: int) -> Comparison | None:
+        """Begins a comparison of a kind; None where Python has to compare it.
+
+        Counts nothing: `count` does. Observers see requests, which only Python makes one by one.
+        """
+        begin = getattr(self._rows, "comparison", None)
+        if begin is None or self._trace.observers:
+            return None
+        found: Comparison | None = begin(programs, batch, kept)
+        return found
+
+    def count(self, requests: Iterable[tuple[int, int]]) -> None:
+        """Counts requests, as Python makes them, by their rows and bytes."""
+        for rows, size in requests:
+            self._trace.count(rows, size)
 
 
 class SingleRequests(RowTransaction):

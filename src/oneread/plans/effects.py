@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from oneread.plans.counted import CountedStore
+from oneread.plans.counted import CompiledReads, CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.requests import Answer
 
@@ -61,11 +61,17 @@ class Reserve(Effect[None], frozen=True, gc=False):
 class Snapshot(Effect[T], Generic[T], frozen=True, gc=False):
     """A plan that reads ONE moment of the store; only on engines whose `capabilities.snapshot` is true.
 
-    `plan` makes it. It may yield `Read`, `Scan`, `Now` and `Sleep`, nothing else. It should be short: while
-    it runs, the store keeps what that moment needs.
+    `plan` makes it. It may yield `Read`, `Scan`, `Compiled`, `Now` and `Sleep`, nothing else. It should be
+    short: while it runs, the store keeps what that moment needs.
     """
 
     plan: Callable[[], Plan[T]]
+
+
+class Compiled(Effect[T], Generic[T], frozen=True, gc=False):
+    """A function of what compiled code reads; only inside of a `Snapshot`."""
+
+    run: Callable[[CompiledReads], T]
 
 
 class Atomically(Effect[T], Generic[T], frozen=True, gc=False):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from oneread.errors import Closed, Corrupt, Unavailable, Unsupported, UsageError
 from oneread.plans.arguments import UNCACHED, Age, check_max_age
 from oneread.plans.clock import wall_clock
-from oneread.plans.counted import CountedStore, SingleRequests
-from oneread.plans.effects import Atomically, Now, Separately, Sleep, Snapshot
+from oneread.plans.counted import CompiledReads, CountedStore, SingleRequests
+from oneread.plans.effects import Atomically, Compiled, Now, Separately, Sleep, Snapshot
 from oneread.plans.hot_keys import HotKeys
 from oneread.plans.plan import Plan, drive
 from oneread.plans.trace import Trace
@@ -162,6 +162,8 @@ class Performer:
                     answered = read_by(rows, asked)
                     trace.note(asked, answered)
                     return answered
+                if type(asked) is Compiled:
+                    return asked.run(CompiledReads(rows, trace))
                 if type(asked) is Now:
                     return self.now()
                 if type(asked) is Sleep:

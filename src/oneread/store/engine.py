@@ -6,7 +6,7 @@ A caller asks for a capability or a protocol, never for an engine's name. `onere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
@@ -227,6 +227,81 @@ class CompiledSaves(Protocol):
 
     def write_decided(self, decided: DecidedSaves) -> None:
         """Writes what `decide_saves` decided in this transaction."""
+        ...
+
+
+class LeftRow(NamedTuple):
+    """A row of an entity, or of a group, that compiled code leaves to Python."""
+
+    key: bytes
+    row: Row
+    is_expected: bool
+    """What it says in other rows is expected already: only what it has of its sources is to be compared."""
+    place: int
+    """Among the rows that were compared."""
+
+
+class ComparedRows(NamedTuple):
+    """Rows of one range that compiled code has compared."""
+
+    rows: int
+    last: bytes | None
+    """The key of the last one; None behind the end of the range."""
+    groups: int
+    """Rows that were read besides: of groups that entities show."""
+    documents: Sequence[bytes]
+    """Of entities that are as they should be, if their values are of the types of their fields."""
+    left: Sequence[LeftRow]
+    """Rows in which something differs, or is not known."""
+    requests: Sequence[tuple[int, int]]
+    """The rows and bytes of the requests that Python would make."""
+
+
+class WantedRows(NamedTuple):
+    """Which rows of a range are compared."""
+
+    table: Table
+    width: int = 0
+    """Of the rows of groups, how many numbers they have."""
+    kinds: tuple[bytes, ...] = ()
+    """Of back-references or holds, the kinds that have some there, the compared one first; none where only that has."""
+    start: int = 0
+    """Where the source's own key begins in theirs."""
+    parts: int = 0
+    """Of the source's key."""
+
+
+class Comparison(Protocol):
+    """Compares all that is of one kind of entities in one snapshot; None where that cannot be done."""
+
+    def roots(self, latest: int, within: RowRange, batches: int) -> ComparedRows | None:
+        """Compares the next entities, as many as so many requests have, and expects what they say in other rows.
+
+        Those of a version above `latest` are left to Python.
+        """
+        ...
+
+    def rows(self, wanted: WantedRows, within: RowRange, batches: int) -> ComparedRows | None:
+        """Finds the next rows, likewise."""
+        ...
+
+    def expect(self, rows: Iterable[tuple[bytes, bytes]], numbers: Iterable[tuple[bytes, Sequence[int]]]) -> None:
+        """Expects rows, and what is added to groups: numbers modulo 2**61 - 1."""
+        ...
+
+    def is_even(self) -> bool:
+        """Whether all rows that were found are those that are expected."""
+        ...
+
+
+class CompiledComparisons(Protocol):
+    """The rows of a snapshot, where compiled code compares them; an engine without it has no such method."""
+
+    def comparison(self, programs: Sequence[bytes], batch: int, kept: int) -> Comparison | None:
+        """Begins with the kind whose classes have these programs; None where Python has to compare it.
+
+        One of Python's requests has `batch` rows, and it keeps so many sources at a time.
+        """
         ...
 
 

@@ -35,7 +35,7 @@ from oneread.verify.sequence_check import SequenceCheck
 BUCKETS: Final = 1 << 14
 _ALL_BUCKETS: Final = range(BUCKETS)
 _MASK: Final = BUCKETS - 1
-_PRIME: Final = sys.hash_info.modulus
+PRIME: Final = sys.hash_info.modulus
 _COEFFICIENTS: Final = 1 << 15
 _AMBIGUOUS: Final = -2
 
@@ -101,7 +101,7 @@ class Digests:
 
     def differing_sums(self) -> set[int]:
         summed = compress(_ALL_BUCKETS, self._sums)  # few buckets of a small store, and at the speed of C
-        return {bucket for bucket in summed if self._sums[bucket] % _PRIME} | self._unreadable
+        return {bucket for bucket in summed if self._sums[bucket] % PRIME} | self._unreadable
 
 
 class SeenAhead:

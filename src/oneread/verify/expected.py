@@ -404,7 +404,7 @@ def load_sources(
     """Sources by key, and the keys of those that cannot be read, which count as absent."""
     found: dict[bytes, Source] = {}
     unreadable: set[bytes] = set()
-    rows = yield from scanner.read("roots", list(keys))
+    rows = yield from scanner.read_counted("roots", list(keys))
     for key, row in zip(keys, rows, strict=True):
         try:
             found[key] = keyspaces.catalog.source(key, parse_root(row))

@@ -19,6 +19,7 @@ from oneread.store.rows import Row
 from oneread.transactions import outbox
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.system_rows import FENCE_ROW
+from oneread.verify.core_pass import CorePass
 from oneread.verify.digest_pass import DigestPass
 from oneread.verify.feed_entries import EntriesCheck
 from oneread.verify.feed_member import CheckMember, MemberFeed
@@ -64,12 +65,20 @@ class SnapshotComparison:
     def _compare_kind(
         self, kind: EntityKind, keyspaces: StoreKeyspaces, reporter: FaultReporter, part: ComparedPart
     ) -> Plan[Compared]:
-        digested = DigestPass(keyspaces, kind, self.scanner, reporter)
-        yield from digested.run()
-        yield from LocatePass(digested).run()
+        compared = yield from self._compare_rows_of(kind, keyspaces, reporter)
         faulty = FaultyRows(part.faulty)
         for indexed in keyspaces.indexed_of.get(kind, ()):
             yield from GroupRowsCheck(keyspaces, self.scanner, reporter).run(indexed, faulty)
+        return compared
+
+    def _compare_rows_of(self, kind: EntityKind, keyspaces: StoreKeyspaces, reporter: FaultReporter) -> Plan[Compared]:
+        """Compares what follows from entities: by compiled code, and where that is not content, by Python."""
+        core = CorePass(keyspaces, kind, self.scanner)
+        if (yield from core.run()):
+            return Compared(core.entities)
+        digested = DigestPass(keyspaces, kind, self.scanner, reporter)
+        yield from digested.run()
+        yield from LocatePass(digested).run()
         return Compared(digested.entities, digested.seen_ahead)
 
 

@@ -19,6 +19,7 @@ from oneread.feeds.feed_view import FeedView
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
+from oneread.store.engine import WantedRows
 from oneread.store.keys import KIND_BYTES, holder_part, kind_part, pointed_part, pointer_part, view_part
 from oneread.store.requests import Found
 from oneread.store.rows import UNDECODABLE, VALUE, Row, RowRange, Table
@@ -26,7 +27,7 @@ from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import AHEAD_MILLISECONDS
 
-DAMAGED: Final = (OnereadError, *UNDECODABLE, TypeError, ValueError, AttributeError, KeyError, OverflowError)
+DAMAGED: Final = (OnereadError, *UNDECODABLE, TypeError, ValueError, AttributeError, LookupError, OverflowError)
 """What reading damaged bytes may raise."""
 
 _CHANGED = "the store's schema has changed since it was opened here; open it again with the newer schema"
@@ -245,6 +246,15 @@ class Pointers:
         self._first = kinds[0] is kind
         self.within = RowRange.under(under + source)
         self._head: bytes | None = None
+
+    @property
+    def wanted(self) -> WantedRows:
+        """Which rows there are this kind's, for compiled code."""
+        if not self._others:
+            return WantedRows("views")
+        source = self._keyspaces.kinds_by_prefix[pointed_part(self.within.start)]
+        start = len(self.within.start) - KIND_BYTES + source.start
+        return WantedRows("views", 0, (self._kind.prefix, *self._others), start, len(source.names))
 
     def select(self, found: list[Found]) -> list[Found]:
         """The rows of this kind's entities, and of unknown ones when this kind reports them."""

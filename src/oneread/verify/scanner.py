@@ -27,6 +27,10 @@ BATCH: Final = 100
 """Rows of one request: few, so that most objects of a batch are gone before the garbage collector looks for them."""
 
 
+MOST_BATCHES: Final = 10
+"""Requests that compiled code makes in one call: a few milliseconds."""
+
+
 class TooOld(Exception):
     """The snapshot is older than it may become."""
 
@@ -48,6 +52,11 @@ class Scanner:
         self.rows = 0
         self.faults = 0
         self.cursor = ""
+
+    @property
+    def batches(self) -> int:
+        """How many requests compiled code makes in one call: one where the scan has a pace."""
+        return MOST_BATCHES if self._pace is None else 1
 
     def begin(self) -> Plan[None]:
         """Starts the clock of a snapshot."""
@@ -74,7 +83,7 @@ class Scanner:
             more = take(self._meanings(table, found))
             if more is not None:
                 yield from more
-            yield from self._advance(len(found))
+            yield from self.advance(len(found))
 
         return scan_all(table, within, meant, self.batch, self._fetch)
 
@@ -92,6 +101,13 @@ class Scanner:
         """Reads rows by key; one that cannot be read has no cells."""
         self.rows += len(keys)
         return (yield from self._read(table, keys))
+
+    def read_counted(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
+        """`read` of rows that are counted where they are scanned, as sources are."""
+        rows = self.rows
+        found = yield from self.read(table, keys)
+        self.rows = rows
+        return found
 
     def read_groups(self, groups: Sequence[Group]) -> Plan[dict[bytes, GroupNumbers]]:
         """The numbers of groups; left out are those that cannot be read, and counters that are still to be copied."""
@@ -147,7 +163,7 @@ class Scanner:
         rest = yield from self._fetch(table, within.behind(found[-1][0]), limit - len(found))
         return [*found, *rest]
 
-    def _advance(self, rows: int) -> Plan[None]:
+    def advance(self, rows: int) -> Plan[None]:
         """Reports progress, and sleeps when the scan is faster than its pace."""
         self.rows += rows
         self._done += rows

@@ -140,7 +140,7 @@ def test_a_class_of_more_fields_is_left_to_python(count, is_known, tmp_path):
     fields = {f"f{place}": int for place in range(count)}
     large = type(Model)("Large", (Model,), {"__annotations__": {"key": Key[int], **fields}})
     with connect(f"lmdb://{tmp_path}/store?durability=none", Schema(large), workers=0) as db:
-        program = transaction._program_of(db.operations.catalog.core_programs[large].table)
+        program = transaction.program_of(db.operations.catalog.core_programs[large].table)
         assert (program is not None) == is_known
         saved = db.save(large(key=1, **dict.fromkeys(fields, 7)))
         assert db.get(large, 1) == saved

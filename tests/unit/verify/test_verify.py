@@ -147,6 +147,8 @@ def answered(engine, plan, slept):
                 answer = None
             elif type(asked).__name__ == "Now":
                 answer = round(1000 * sum(slept))
+            elif type(asked).__name__ == "Compiled":  # the engine has nothing compiled
+                answer = None
             else:
                 answer = engine.answer(asked)
     except StopIteration as stop:

@@ -55,6 +55,9 @@ READS_WHOLE: Final = hasattr(maker.Environment, "cell")
 Program: Final = getattr(maker, "Program", None)
 """Makes a program of a table, for what decides saves; None where nothing does, as with py-lmdb."""
 
+Comparison: Final = getattr(maker, "Comparison", None)
+"""Makes what compares the entities of a kind, of their programs; None where nothing does."""
+
 if hasattr(maker, "JsonForm"):
     JSON_WRITERS.append(maker.JsonForm)
 

@@ -20,6 +20,7 @@ from oneread.engines.lmdb import binding, options, transaction
 from oneread.engines.lmdb import environment as environments
 from oneread.engines.lmdb.backup import copy_store
 from oneread.engines.lmdb.binding import LmdbDatabase, LmdbTransaction
+from oneread.engines.lmdb.comparison import begin_comparison
 from oneread.engines.lmdb.decision import ADDED, OTHERS_WAIT, SnapshotAttempt
 from oneread.engines.lmdb.disk import DATA
 from oneread.engines.lmdb.environment import Environment, Settings
@@ -31,7 +32,16 @@ from oneread.engines.lmdb.transaction import Attempt, JobWork, Tables, first_und
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Closed, OnereadError, Unsupported
-from oneread.store.engine import AddQuestion, Capabilities, Column, FirstUnder, RowReads, Scrubbed, Statistics
+from oneread.store.engine import (
+    AddQuestion,
+    Capabilities,
+    Column,
+    Comparison,
+    FirstUnder,
+    RowReads,
+    Scrubbed,
+    Statistics,
+)
 from oneread.store.requests import Found, Read, Replace, Request, Scan
 from oneread.store.rows import Families, Row, RowRange, Table
 from oneread.store.uninterrupted import run_uninterrupted
@@ -379,6 +389,9 @@ class _SnapshotRows:
 
     def scan_checked(self, asked: Scan) -> list[Found]:
         return self._answer(transaction.scan_checked, asked)
+
+    def comparison(self, programs: Sequence[bytes], batch: int, kept: int) -> Comparison | None:
+        return begin_comparison(self._reading, self._tables, self._failed, (programs, batch, kept))
 
     def _answer(self, read: Callable[..., T], asked: Read | Scan) -> T:
         try:

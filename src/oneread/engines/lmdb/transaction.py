@@ -285,7 +285,7 @@ class Attempt(embedded.RowWrites):
         questions: list[tuple[Any, ...]] = []
         following: dict[bytes, None] = {}
         for each in asked.saves:
-            program = _program_of(each.program)
+            program = program_of(each.program)
             if program is None:
                 return None
             questions.append(
@@ -293,7 +293,7 @@ class Attempt(embedded.RowWrites):
             )
             if each.followers:
                 following.update(dict.fromkeys(each.followers))
-        followers = tuple([each for each in map(_program_of, following) if each is not None]) if following else ()
+        followers = tuple([each for each in map(program_of, following) if each is not None]) if following else ()
         try:
             found = transaction.decide(
                 tables, tuple(questions), asked.now, followers, asked.most_holders, asked.known, asked.is_in_turn
@@ -319,7 +319,7 @@ class Attempt(embedded.RowWrites):
 
 
 @lru_cache(maxsize=1024)
-def _program_of(table: bytes) -> Any:
+def program_of(table: bytes) -> Any:
     """The program of a table; None for one that is larger than programs may be."""
     assert binding.Program is not None, "asked only where it is"
     try:
