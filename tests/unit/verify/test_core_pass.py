@@ -27,6 +27,7 @@ HISTORIES = 6
 STEPS = 250
 DAMAGES = 60
 VISITS = 250
+FORM_ROOT, FORM_OWN = 3, 4
 
 pytestmark = pytest.mark.skipif(binding.Comparison is None, reason="oneread-native is not installed")
 
@@ -108,6 +109,19 @@ def test_random_damage(db, chance, monkeypatch):
             rows.put(table, {key: stored[table].get(key) for key in some})
     assert rows.read() == stored
     assert len(found) > 8
+
+
+def test_an_own_version_above_that_of_the_row(db, monkeypatch):
+    Twin(monkeypatch)
+    rows = Rows(db)
+    key, value = next((key, value) for key, value in rows.read()["roots"].items() if value[0] >> 5 == FORM_ROOT)
+    head = int.from_bytes(value[:8])
+    own = head >> 16 & ((1 << 45) - 1)
+    spelled = (head & ((1 << 61) - 1) | FORM_OWN << 61).to_bytes(8)
+    rows.put("roots", {key: spelled + own.to_bytes(6) + value[8:]})
+    assert not db.verify().faults
+    rows.put("roots", {key: spelled + (own + 1).to_bytes(6) + value[8:]})
+    assert db.verify().found == {"version": {"different": 1}}
 
 
 def test_it_costs_what_python_makes_of_it(monkeypatch, tmp_path):

@@ -14,7 +14,10 @@ FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all
 SEQUENCES = int(os.environ.get("ONEREAD_HOSTILE_SEQUENCES", "150"))
 """Of 200 calls each; `make soak` sets it higher."""
 ROOT = Path(__file__).resolve().parents[4]
-TESTS = [Path(__file__).with_name(f"test_{name}.py") for name in ("add", "calls", "commit", "decide", "json", "reads")]
+TESTS = [
+    Path(__file__).with_name(f"test_{name}.py")
+    for name in ("add", "calls", "commit", "compare", "decide", "json", "reads")
+]
 PAST_THE_END = """
 #include <Python.h>
 static PyObject *look(PyObject *module, PyObject *none) {
