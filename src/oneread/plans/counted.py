@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from oneread.plans.trace import Trace, bytes_of, bytes_of_found
-from oneread.store.engine import Comparison, DecidedSaves, Engine, RowReads, RowTransaction, SaveQuestions
+from oneread.store.engine import DecidedSaves, Engine, KindComparison, RowReads, RowTransaction, SaveQuestions
 from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Replace, Scan
 from oneread.store.rows import (
     VALUE,
@@ -198,7 +198,7 @@ class CompiledReads:
         self._rows = rows
         self._trace = trace
 
-    def comparison(self, programs: Sequence[bytes], batch: int, kept: int) -> Comparison | None:
+    def comparison(self, programs: Sequence[bytes], batch: int, kept: int) -> KindComparison | None:
         """Begins a comparison of a kind; None where Python has to compare it.
 
         Counts nothing: `count` does. Observers see requests, which only Python makes one by one.
@@ -206,7 +206,7 @@ class CompiledReads:
         begin = getattr(self._rows, "comparison", None)
         if begin is None or self._trace.observers:
             return None
-        found: Comparison | None = begin(programs, batch, kept)
+        found: KindComparison | None = begin(programs, batch, kept)
         return found
 
     def count(self, requests: Iterable[tuple[int, int]]) -> None:

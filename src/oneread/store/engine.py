@@ -271,7 +271,7 @@ class WantedRows(NamedTuple):
     """Of the source's key."""
 
 
-class Comparison(Protocol):
+class KindComparison(Protocol):
     """Compares all that is of one kind of entities in one snapshot; None where that cannot be done."""
 
     def roots(self, latest: int, within: RowRange, batches: int) -> ComparedRows | None:
@@ -297,7 +297,7 @@ class Comparison(Protocol):
 class CompiledComparisons(Protocol):
     """The rows of a snapshot, where compiled code compares them; an engine without it has no such method."""
 
-    def comparison(self, programs: Sequence[bytes], batch: int, kept: int) -> Comparison | None:
+    def comparison(self, programs: Sequence[bytes], batch: int, kept: int) -> KindComparison | None:
         """Begins with the kind whose classes have these programs; None where Python has to compare it.
 
         One of Python's requests has `batch` rows, and it keeps so many sources at a time.

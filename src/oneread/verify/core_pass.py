@@ -17,7 +17,7 @@ from oneread.models.registry import EntityKind
 from oneread.plans.counted import CompiledReads
 from oneread.plans.effects import Compiled, Now
 from oneread.plans.plan import Plan
-from oneread.store.engine import ComparedRows, Comparison, LeftRow, WantedRows
+from oneread.store.engine import ComparedRows, KindComparison, LeftRow, WantedRows
 from oneread.store.rows import RowRange
 from oneread.transactions.deltas import Number
 from oneread.transactions.root import AHEAD_MILLISECONDS, VERSION
@@ -83,7 +83,7 @@ class CorePass:
         places = self._kind.root_places
         return tables if is_known and places == tuple(range(len(places))) else None
 
-    def _compare(self, comparison: Comparison) -> Plan[None]:
+    def _compare(self, comparison: KindComparison) -> Plan[None]:
         name, prefix = self._kind.cls.__name__, self._kind.prefix
         self._latest = (yield from Now()) + AHEAD_MILLISECONDS
         self._scanner.phase(f"{name}: entities")
@@ -116,7 +116,7 @@ class CorePass:
                 yield from self._scanner.advance(found.rows)
             rest = None if found.last is None else within.behind(found.last)
 
-    def _look(self, comparison: Comparison, found: ComparedRows) -> Plan[None]:
+    def _look(self, comparison: KindComparison, found: ComparedRows) -> Plan[None]:
         """Looks at what the core does not: the types of values, and the rows that it leaves."""
         whole = self._keyspaces.catalog.layouts[self._kind.prefix].whole
         try:
@@ -128,7 +128,7 @@ class CorePass:
         for _batch, left in groupby(found.left, lambda each: each.place // self._scanner.batch):
             yield from self._look_at(comparison, [*left])
 
-    def _look_at(self, comparison: Comparison, left: Sequence[LeftRow]) -> Plan[None]:
+    def _look_at(self, comparison: KindComparison, left: Sequence[LeftRow]) -> Plan[None]:
         """Compares the rows of a batch that the core leaves, as the digest pass does."""
         rows = self._scanner.rows
         known = yield from self._expected([each for each in left if each.is_expected])
@@ -161,7 +161,7 @@ def _residues(amounts: Sequence[Number | None], sign: int) -> list[int]:
     return [sign * residue(each or 0) % PRIME for each in amounts]
 
 
-def _look_at_groups(comparison: Comparison, width: int, found: ComparedRows) -> Plan[None]:
+def _look_at_groups(comparison: KindComparison, width: int, found: ComparedRows) -> Plan[None]:
     """Finds the numbers of groups that the core does not know."""
     yield from ()
     for each in found.left:

@@ -45,7 +45,7 @@ class Verification(msgspec.Struct, frozen=True):
         faults: the first ones, in the order in which they were found.
         found: how many there are, by view (or `entity`, `copy`, ...) and kind of fault.
         entities: how many were compared, deleted ones that left a root row included.
-        rows: how many were read.
+        rows: how many were read; those of sources are counted as entities.
         skipped: models, feeds, and `orphans`, that were not compared because the snapshot grew too old, the call took
             longer than its `timeout`, or because something in them was being changed at every look, where there are no
             snapshots.

@@ -77,14 +77,19 @@ def a_total_by_the_parts_of_a_key(db):
     return [("total", "Day(1, 1)", "visits 1", "visits 7")]
 
 
-def damage_group(db, view, number):
+def damage_group(db, view, number, numbers=(50,) * 5):
     key, row = rows(db, "counts", db.operations.catalog.views[view].prefix)[number]
-    put(db, "counts", key, {VALUE: Cell(encode_amounts([50] * 5), row[VALUE].stamp)})
+    put(db, "counts", key, {VALUE: Cell(encode_amounts(list(numbers)), row[VALUE].stamp)})
 
 
 def a_group_whose_total_is_summed(db):
     damage_group(db, VotesOf, 3)
     return [("VotesOf", "VotesOf(4)", None, None)]
+
+
+def a_group_with_too_few_numbers(db):
+    damage_group(db, VotesOf, 2, (50,))
+    return [("VotesOf", "VotesOf(3)", None, None)]
 
 
 def a_group_at_the_top(db):
@@ -125,6 +130,7 @@ DAMAGES = [
     a_total_of_its_own_kind,
     a_total_by_the_parts_of_a_key,
     a_group_whose_total_is_summed,
+    a_group_with_too_few_numbers,
     a_group_at_the_top,
     a_group_of_the_entitys_own_kind,
     the_greatest_value_of_a_group,

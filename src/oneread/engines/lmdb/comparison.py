@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from oneread.engines.lmdb import binding, row_format
-from oneread.engines.lmdb.binding import LmdbTransaction
 from oneread.engines.lmdb.transaction import Tables, program_of
 from oneread.errors import Corrupt, OnereadError
 from oneread.store.engine import CORE_TABLES, ComparedRows, LeftRow, WantedRows
 from oneread.store.rows import RowRange, Table
 
 _SECRET_BYTES: Final = 16
-Failed = Callable[[binding.Error, None], OnereadError]
-"""Makes the error to raise."""
 
 
-def begin_comparison(
-    reading: LmdbTransaction, tables: Tables, failed: Failed, asked: tuple[Sequence[bytes], int, int]
-) -> NativeComparison | None:
+def begin_comparison(asked: tuple[Sequence[bytes], int, int], reading: SnapshotReading) -> NativeComparison | None:
     """Begins a comparison by programs, the rows of a batch, and the sources to keep; None where Python compares."""
     programs, batch, kept = asked
     if binding.Comparison is None:
@@ -31,17 +26,22 @@ def begin_comparison(
     found = [program_of(each) for each in programs]
     if None in found:
         return None
-    made = binding.Comparison(tuple(found), secrets.token_bytes(_SECRET_BYTES), batch, kept)
-    return NativeComparison(reading, tables, failed, made)
+    return NativeComparison(reading, binding.Comparison(tuple(found), secrets.token_bytes(_SECRET_BYTES), batch, kept))
+
+
+class SnapshotReading(NamedTuple):
+    """A read transaction, and what makes the errors to raise."""
+
+    transaction: Any
+    tables: Tables
+    failed: Callable[[binding.Error, None], OnereadError]
 
 
 class NativeComparison:
-    """A `Comparison` within one read transaction."""
+    """A `KindComparison` within one read transaction."""
 
-    def __init__(self, reading: LmdbTransaction, tables: Tables, failed: Failed, comparison: Any) -> None:
-        self._reading: Any = reading
-        self._tables = tables
-        self._failed = failed
+    def __init__(self, reading: SnapshotReading, comparison: Any) -> None:
+        self._reading, self._tables, self._failed = reading
         self._comparison = comparison
 
     def roots(self, latest: int, within: RowRange, batches: int) -> ComparedRows | None:

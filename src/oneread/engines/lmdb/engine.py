@@ -20,7 +20,7 @@ from oneread.engines.lmdb import binding, options, transaction
 from oneread.engines.lmdb import environment as environments
 from oneread.engines.lmdb.backup import copy_store
 from oneread.engines.lmdb.binding import LmdbDatabase, LmdbTransaction
-from oneread.engines.lmdb.comparison import begin_comparison
+from oneread.engines.lmdb.comparison import SnapshotReading, begin_comparison
 from oneread.engines.lmdb.decision import ADDED, OTHERS_WAIT, SnapshotAttempt
 from oneread.engines.lmdb.disk import DATA
 from oneread.engines.lmdb.environment import Environment, Settings
@@ -36,8 +36,8 @@ from oneread.store.engine import (
     AddQuestion,
     Capabilities,
     Column,
-    Comparison,
     FirstUnder,
+    KindComparison,
     RowReads,
     Scrubbed,
     Statistics,
@@ -390,8 +390,8 @@ class _SnapshotRows:
     def scan_checked(self, asked: Scan) -> list[Found]:
         return self._answer(transaction.scan_checked, asked)
 
-    def comparison(self, programs: Sequence[bytes], batch: int, kept: int) -> Comparison | None:
-        return begin_comparison(self._reading, self._tables, self._failed, (programs, batch, kept))
+    def comparison(self, programs: Sequence[bytes], batch: int, kept: int) -> KindComparison | None:
+        return begin_comparison((programs, batch, kept), SnapshotReading(self._reading, self._tables, self._failed))
 
     def _answer(self, read: Callable[..., T], asked: Read | Scan) -> T:
         try:

@@ -162,7 +162,7 @@ def test_what_is_expected_and_found_is_even(store):
         ((), SECRET),
     ],
 )
-def test_what_is_no_comparison(given):
+def test_a_comparison_is_not_made_of(given):
     with pytest.raises((TypeError, ValueError)):
         native.Comparison(*given)
 
