@@ -135,7 +135,7 @@ class RowDecoder(Protocol):
         ...
 
     def write_checked(self, docs: list[bytes]) -> bytes | None:
-        """`write_json` of values that were not parsed; None also where only that tells whether they can be."""
+        """`write_json` of values that were not parsed; None also where it does not check what parsing does."""
         ...
 
 
