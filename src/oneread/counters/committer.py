@@ -243,19 +243,21 @@ class NativeCounters(CounterCommitter):
         known = self._known.get(name)
         if known is None or wanted.at is not None or FOLLOWER.get():
             return None
-        settings, _stored, rows = known
+        settings, rows = known.settings, known.rows
         if settings.approximate != declared.approximate or (declared.windows and settings.lacks(declared)):
             return None
         sums: tuple[bytes, ...] = (_shard(name, settings, chance),)
         if settings.windows:  # the first add to a window ends others
             sums = tuple(_places(wanted, settings, chance, now))
-            rows = (*rows, *[("counts", key, True) for key in sums[1:]])
+            begun: list[NeededRow] = [("counts", key, True) for key in sums[1:]]
+            rows = (*rows, *begun)
         tokens: tuple[bytes, ...] = ()
         if once is not None:
             generations = self._generations
             if generations is None or generations.once_for < once.seconds:
                 return None
-            rows = (*rows, ("counts", GENERATIONS_ROW, encode_struct(generations)))
+            last: NeededRow = ("counts", GENERATIONS_ROW, encode_struct(generations))
+            rows = (*rows, last)
             tokens = tuple(_token_keys(once, generations))
         return AddQuestion("counts", rows, tokens, sums, wanted.amount, now)
 

@@ -58,8 +58,9 @@ Program: Final = getattr(maker, "Program", None)
 Comparison: Final = getattr(maker, "Comparison", None)
 """Makes what compares the entities of a kind, of their programs; None where nothing does."""
 
-if hasattr(maker, "JsonForm"):
-    JSON_WRITERS.append(maker.JsonForm)
+_JsonForm: Final = getattr(maker, "JsonForm", None)
+if _JsonForm is not None:
+    JSON_WRITERS.append(_JsonForm)
 
 LmdbEnvironment: TypeAlias = "maker.Environment"
 LmdbTransaction: TypeAlias = "maker.Transaction[bytes]"
