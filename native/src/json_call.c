@@ -43,8 +43,6 @@ static void form_dealloc(PyObject *object) {
 /* Writes the documents of a list, which nothing changes meanwhile: the call keeps the interpreter's lock, and runs no
  * Python. Returns 0, or why it stopped; BAD_PROGRAM with an exception set for what are no bytes. */
 static int write_documents(Work *work, const FormObject *self, PyObject *documents, Json *to) {
-    const int why = setjmp(work->out);
-    if (why) return why;
     write_raw(work, to, "[", 1);
     const Py_ssize_t count = PyList_Size(documents);
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -57,6 +55,12 @@ static int write_documents(Work *work, const FormObject *self, PyObject *documen
     return 0;
 }
 
+/* As `write_documents`, and the way out of it. */
+static int write_or_stop(Work *work, const FormObject *self, PyObject *documents, Json *to) {
+    const int why = setjmp(work->out);
+    return why ? why : write_documents(work, self, documents, to);
+}
+
 static PyObject *form_write_all(PyObject *object, PyObject *documents) {
     Json json = {NULL, 0, 0};
     Work work = {.chunks = NULL};
@@ -65,7 +69,7 @@ static PyObject *form_write_all(PyObject *object, PyObject *documents) {
         PyErr_SetString(PyExc_TypeError, "documents are a list of bytes");
         return NULL;
     }
-    const int why = write_documents(&work, (FormObject *)object, documents, &json);
+    const int why = write_or_stop(&work, (FormObject *)object, documents, &json);
     if (!why)
         answer = PyBytes_FromStringAndSize((const char *)json.first, (Py_ssize_t)json.size);
     else if (why == NO_MEMORY)
