@@ -256,7 +256,7 @@ _LEFT_OUT = {
             test_code_that_fails_in_the_shell_is_shown_without_this_programs_frames
             test_ctrl_c_that_arrives_twice_counts_once test_ctrl_c_again_ends_what_the_first_one_waits_for
             test_a_command_whose_stream_is_closed_succeeds test_a_store_that_is_damaged_is_code_3
-            test_a_document_that_a_full_disk_does_not_take_is_code_3_or_that_of_its_failure
+            test_what_a_full_disk_does_not_take_is_code_3_or_that_of_its_failure
             test_a_pipe_that_is_closed_early_does_not_change_the_exit_code
             test_a_write_in_a_shell_for_reading_names_the_option
             test_how_urls_are_written_is_hinted_where_that_is_at_fault

@@ -219,7 +219,7 @@ PyObject *turn_answer(int outcome, const Turn *turn);
  * writes in a transaction of its own, if what was read at the transaction `snapshot` still is so. `files` are those of
  * the store: a tuple of (path as bytes, inode, device), looked at before and after. `reads` and `writes` are tuples of
  * (database, ((key, value), ...)), where None stands for a row that is not there; without `reads`, any commit since has
- * changed them. What is written is written in the order given.
+ * changed them. What is written is written in the order given, of each database what is deleted first.
  *
  * Answers True when it was committed, None when it was committed into a file that is not the store's any more, and a
  * word when nothing was written: "turn" (another has it), "changed" (what was read), "refused" (by LMDB), "files" (are

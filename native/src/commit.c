@@ -174,25 +174,32 @@ static int is_unchanged(MDB_txn *txn, const Decision *decided) {
     return decided->reads.given;
 }
 
-/* Puts and deletes, in the order given. Returns 0 or LMDB's number. */
-static int write_entries(MDB_txn *txn, const Entries *writes) {
+/* Deletes and puts rows of one database, in the order given, those to delete first. Returns 0 or LMDB's number. */
+static int write_table(MDB_txn *txn, Entry *first, Py_ssize_t count) {
     MDB_cursor *cursor = NULL;
     int code = 0;
-    for (Py_ssize_t i = 0; i < writes->count && !code; i++) {
-        Entry *write = &writes->first[i];
-        if (!write->value.mv_data) {
-            code = mdb_del(txn, write->dbi, &write->key, NULL);
-            if (code == MDB_NOTFOUND) code = 0;
-            continue;
-        }
-        if (cursor && mdb_cursor_dbi(cursor) != write->dbi) {
-            mdb_cursor_close(cursor);
-            cursor = NULL;
-        }
-        if (!cursor) code = mdb_cursor_open(txn, write->dbi, &cursor);
-        if (!code) code = mdb_cursor_put(cursor, &write->key, &write->value, 0);
+    for (Py_ssize_t i = 0; i < count && !code; i++) {
+        if (first[i].value.mv_data) continue;
+        code = mdb_del(txn, first[i].dbi, &first[i].key, NULL);
+        if (code == MDB_NOTFOUND) code = 0;
     }
+    if (!code) code = mdb_cursor_open(txn, first->dbi, &cursor);
+    for (Py_ssize_t i = 0; i < count && !code; i++)
+        if (first[i].value.mv_data) code = mdb_cursor_put(cursor, &first[i].key, &first[i].value, 0);
     if (cursor) mdb_cursor_close(cursor);
+    return code;
+}
+
+/* Writes the rows of each database, as the writer's thread does, so that the file is the same to the byte. */
+static int write_entries(MDB_txn *txn, const Entries *writes) {
+    Entry *first = writes->first, *const end = first + writes->count;
+    int code = 0;
+    while (first < end && !code) {
+        Py_ssize_t count = 1;
+        while (first + count < end && first[count].dbi == first->dbi) count++;
+        code = write_table(txn, first, count);
+        first += count;
+    }
     return code;
 }
 

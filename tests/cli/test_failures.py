@@ -200,11 +200,16 @@ def test_a_closed_input_is_named(url):
     assert (ran.returncode, ran.stderr) == (2, "error: there is no standard input; name a file\n")
 
 
-@pytest.mark.parametrize(("command", "code"), [("verify", 3), ("get Person 1", 3), ("get Person 404", 1)])
-def test_a_document_that_a_full_disk_does_not_take_is_code_3_or_that_of_its_failure(url, command, code):
-    ran = shell(url, f"$ONEREAD {command} --json $OF > /dev/full")
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize(
+    ("command", "code"), [("verify --json", 3), ("get Person 1 --json", 3), ("get Person 404 --json", 1), ("verify", 3)]
+)
+def test_what_a_full_disk_does_not_take_is_code_3_or_that_of_its_failure(url, command, code, buffered, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", "" if buffered else "1")
+    ran = shell(url, f"$ONEREAD {command} $OF > /dev/full")
     assert ran.returncode == code
     assert "Traceback" not in ran.stderr
+    assert "Exception ignored" not in ran.stderr
 
 
 def test_a_question_that_is_left_is_code_130(oneread, url, monkeypatch):

@@ -167,10 +167,12 @@ def _write(failure: _Failure) -> None:
 
 def _report(error: BaseException, failure: _Failure, *, as_json: bool) -> None:
     """Writes a failure to stderr, and with --json as a document to stdout."""
-    if as_json:
-        with contextlib.suppress(OSError):  # the disk of stdout may be full, which is the failure then
+    try:
+        if as_json:
             _write(msgspec.structs.replace(failure, cursor=_cursor(error)))
-            flush(sys.stdout)
+        flush(sys.stdout)
+    except OSError:  # its disk may be full, which is the failure then; what is left of it would fail again at the end
+        abandon(sys.stdout)
     write(
         sys.stderr, "stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {printable_lines(str(error))}\n"
     )
