@@ -18,9 +18,11 @@ class Benchmark:
         title: what is measured, against whom.
         goal: what is to be reached, for `list`.
         run: measures and answers the rows of the report.
+        has_core: whether compiled code takes part; then a full run measures it without that, too.
     """
 
     id: str
     title: str
     goal: str
     run: Callable[[Context], Sequence[Row]]
+    has_core: bool = False

@@ -18,6 +18,7 @@ from benchmarks.registry import BENCHMARKS
 from benchmarks.requests import lines
 from benchmarks.rows import Row
 from examples.shop.mistakes import Mistake
+from oneread.engines.lmdb.binding import NATIVE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,6 +79,11 @@ def _run(given: argparse.Namespace) -> None:
                 print(f"  {said(row)}", flush=True)
     whole = not given.quick and set(names) == set(BENCHMARKS)
     run = msgspec.structs.replace(begun, rows=rows)
+    again = [name for name in names if BENCHMARKS[name].has_core]
+    if whole and NATIVE and again:
+        print("without compiled code:", flush=True)
+        data = ["--data", str(given.data)] if given.data else []
+        run = msgspec.structs.replace(run, without_core=runs.rows_without_core(again, data))
     if given.json:
         runs.written(run, given.json)
     if whole:

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from benchmarks.measure import Ratio, Series
+from oneread.engines.lmdb.binding import NATIVE
 
 Verdict = Literal["met", "short", "short*", "shown"]
 """`short*`: only the starred limit of a goal is missed."""
@@ -28,11 +29,11 @@ class Goal:
     """What a ratio, or a figure, has to reach; without a limit and a starred one a row is only shown.
 
     Arguments:
-        limit: what prototypes reached; None where they did not reach what is wanted.
+        limit: what prototypes reached, in Python or in C; None where they did not reach what is wanted.
         sense: how the value and the limit are compared.
         of: which of a row's values is judged.
         unit: behind the limit.
-        starred: a limit beyond what prototypes in pure Python reached.
+        starred: a limit beyond what prototypes reached.
     """
 
     limit: float | None
@@ -57,6 +58,11 @@ class Goal:
 
 
 SHOWN = Goal(None)
+
+
+def with_core(goal: Goal, *, without: Goal) -> Goal:
+    """The goal of this process: where compiled code takes part, and without it."""
+    return goal if NATIVE else without
 
 
 class Row(msgspec.Struct, kw_only=True, frozen=True):

@@ -6,6 +6,9 @@ import os
 import platform
 import sqlite3
 import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -32,7 +35,10 @@ class Machine(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Run(msgspec.Struct, kw_only=True, frozen=True):
-    """The JSON file of a run: `load` is the machine's load average before it, `note` what readers should know."""
+    """The JSON file of a run: `load` is the machine's load average before it, `note` what readers should know.
+
+    `without_core` are rows measured again by a process without compiled code.
+    """
 
     date: str
     commit: str
@@ -42,6 +48,7 @@ class Run(msgspec.Struct, kw_only=True, frozen=True):
     machine: Machine
     versions: dict[str, str]
     rows: list[Row] = []
+    without_core: list[Row] = []
 
 
 def begun(*, full: bool, note: str = "") -> Run:
@@ -55,6 +62,15 @@ def begun(*, full: bool, note: str = "") -> Run:
         machine=_machine(),
         versions=_versions(),
     )
+
+
+def rows_without_core(names: Sequence[str], arguments: Sequence[str]) -> list[Row]:
+    """Measures again, in a process without compiled code; `arguments` are those of this run."""
+    with tempfile.TemporaryDirectory(prefix="oneread-benchmarks-") as folder:
+        path = Path(folder) / "rows.json"
+        command = [sys.executable, "-m", "benchmarks", "run", *names, *arguments, "--json", str(path)]
+        subprocess.run(command, env={**os.environ, "ONEREAD_NATIVE": "0"}, check=True, cwd=ROOT)
+        return read(path).rows
 
 
 def written(run: Run, path: Path) -> None:
