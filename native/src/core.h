@@ -575,7 +575,7 @@ typedef struct {
 /* What came of it: the entity as it is stored. */
 typedef struct {
     uint64_t version;
-    int is_new;
+    int is_new, is_source; /* holders were looked for, which take its values */
     Span body;
 } Saved;
 

@@ -364,7 +364,7 @@ static void store_one(Decision *made, Saved *saved) {
     if (made->is_new || !is_same(record, made->seen->record))
         differ(unit, made->program, made->seen->key, made->entity.suffix, made->version, &made->before, &made->after);
     write_root(unit, made->seen, made->version, made->version, body, record);
-    *saved = (Saved){made->version, made->is_new, body};
+    *saved = (Saved){made->version, made->is_new, 0, body};
 }
 
 /* Has the root take note of the number that it gave. */
@@ -383,7 +383,7 @@ static void delete_one(Decision *made, Saved *saved) {
     clear_record(made->program, &made->after);
     differ(unit, made->program, key, made->entity.suffix, made->version, &made->before, &made->after);
     write_deleted(unit, made->seen, made->version, made->asked->document);
-    *saved = (Saved){made->version, 0, {NULL, 0}};
+    *saved = (Saved){made->version, 0, 0, {NULL, 0}};
 }
 
 /* Lets follow what follows from the entity, whose row was this before. Returns whether that was looked for. */
@@ -420,7 +420,8 @@ static void decide_one(Decision *made, const Questions *all, const Question *ask
         store_one(made, saved);
     if (asked->number) note_number(made);
     made->seen->is_given = 1;
-    answer->has_scanned |= follow(made, all, &before);
+    saved->is_source = follow(made, all, &before);
+    answer->has_scanned |= saved->is_source;
     if (all->is_in_turn) follow_groups(unit, all);
 }
 

@@ -151,13 +151,13 @@ static PyObject *requests_of(const Unit *unit) {
     return all;
 }
 
-/* A tuple of (version, document, whether it is new), one for each question. */
+/* A tuple of (version, document, whether it is new, whether holders take its values), one for each question. */
 static PyObject *saved_of(const Saved *saved, size_t count) {
     PyObject *all = PyTuple_New((Py_ssize_t)count);
     for (size_t i = 0; all && i < count; i++) {
-        PyObject *parts[3] = {PyLong_FromUnsignedLongLong(saved[i].version), bytes_or_none(saved[i].body),
-                              PyBool_FromLong(saved[i].is_new)};
-        PyObject *one = tuple_of(parts, 3);
+        PyObject *parts[4] = {PyLong_FromUnsignedLongLong(saved[i].version), bytes_or_none(saved[i].body),
+                              PyBool_FromLong(saved[i].is_new), PyBool_FromLong(saved[i].is_source)};
+        PyObject *one = tuple_of(parts, 4);
         if (!one || PyTuple_SetItem(all, (Py_ssize_t)i, one)) Py_CLEAR(all);
     }
     return all;

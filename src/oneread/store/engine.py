@@ -144,6 +144,8 @@ class SavedEntity(msgspec.Struct, frozen=True, gc=False):
     version: int
     document: bytes
     is_new: bool
+    is_source: bool
+    """Holders were looked for, which take its values."""
 
 
 class DecidedSaves(msgspec.Struct, frozen=True, gc=False):

@@ -132,10 +132,10 @@ class Change(Protocol):
         """
         ...
 
-    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
+    def take_saved(self, saved: SavedEntity) -> bool:
         """Takes what was decided of its question; False where `decide` has to be asked all the same.
 
-        `is_followed` says that holders may follow. Raises what `decide` raises.
+        Raises what `decide` raises.
         """
         ...
 
@@ -161,9 +161,9 @@ class PlainChange:
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:  # noqa: ARG002 - part of the contract
         return None
 
-    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
+    def take_saved(self, saved: SavedEntity) -> bool:
         """Only a save has a question."""
-        raise AssertionError(saved, is_followed)
+        raise AssertionError(saved)
 
     def take_number(self, number: int) -> None:
         """Only a save without a number waits for one."""

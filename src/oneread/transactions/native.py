@@ -176,8 +176,8 @@ class NativeCommitter(NativeSystem):
         decided = store.decide_saves(SaveQuestions(saves, now, self._inline, known, basis is not None))
         if decided is None:
             return False
-        for place, saved in enumerate(decided.saved):
-            if not commit.changes[place].take_saved(saved, is_followed=decided.has_scanned):
+        for change, saved in zip(commit.changes, decided.saved, strict=True):
+            if not change.take_saved(saved):
                 return False
         store.write_decided(decided)
         return True

@@ -5,14 +5,15 @@ from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib import import_module
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
 import pytest
 
-from oneread import Key, Model, Schema, connect
+from oneread import Copy, Key, Model, Schema, connect
 from oneread.engines.lmdb import binding, transaction
-from oneread.errors import OnereadError
+from oneread.errors import InvalidValue, OnereadError
 from tests.schemas.trial import make, run
 from tests.unit.derivations.known_to_core import KNOWN, MODELS, Chance, Person, Place, Seen, Stall, Visit
 from tests.unit.derivations.twin import Twin
@@ -124,6 +125,36 @@ def test_holders_that_come_in_the_same_transaction(monkeypatch, tmp_path):
 
         db.transact(leave)
         assert not db.verify().faults
+
+
+class Town(Model[int]):
+    number: Key[int]
+    name: str
+
+
+class ShortName(Copy[Town]):
+    name: Annotated[str, msgspec.Meta(max_length=3)]
+
+
+class Shop(Model[int]):
+    number: Key[int]
+    town: ShortName
+
+
+def test_only_what_holders_take_has_to_fit_them(twin, tmp_path):
+    with connect(f"lmdb://{tmp_path}/store?durability=none", Schema(Town, Shop), workers=0) as db:
+        db.save(Town(number=1, name="Ulm"))
+        db.save(Shop(number=1, town=ShortName.of(1)))
+
+        def rename_and_found(tx):
+            tx.patch(Town, 1, name="Bon")
+            tx.create(Town(number=2, name="Heidelberg"))
+
+        db.transact(rename_and_found)
+        assert db.get(Town, 2).name == "Heidelberg"
+        assert twin.in_turn == 1
+        with pytest.raises(InvalidValue):
+            db.transact(lambda tx: tx.patch(Town, 1, name="Heidelberg"))
 
 
 def visit_of(chance, number):
