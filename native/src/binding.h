@@ -98,6 +98,12 @@ struct Cursor {
 
 extern PyTypeObject *environment_type, *database_type, *transaction_type, *cursor_type, *entries_type;
 
+/* ---- module.c ---- */
+
+/* Adds a type to the module, by the last part of its name; keeps a reference to it where that is wanted. Returns 0, or -1
+ * with an exception set. */
+int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept);
+
 /* ---- errors.c ---- */
 
 /* Makes Error and its kinds, as attributes of the module. Returns 0, or -1 with an exception set. */

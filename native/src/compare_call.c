@@ -375,7 +375,5 @@ static PyType_Spec comparison_spec = {"oneread_native.Comparison", sizeof(Compar
                                       comparison_slots};
 
 int add_comparisons(PyObject *module) {
-    comparison_type = (PyTypeObject *)PyType_FromSpec(&comparison_spec);
-    if (!comparison_type) return -1;
-    return PyModule_AddObjectRef(module, "Comparison", (PyObject *)comparison_type);
+    return add_type(module, &comparison_spec, &comparison_type);
 }

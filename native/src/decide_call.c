@@ -311,7 +311,5 @@ static PyType_Spec program_spec = {"oneread_native.Program", sizeof(ProgramObjec
                                    program_slots};
 
 int add_programs(PyObject *module) {
-    program_type = (PyTypeObject *)PyType_FromSpec(&program_spec);
-    if (!program_type) return -1;
-    return PyModule_AddObjectRef(module, "Program", (PyObject *)program_type);
+    return add_type(module, &program_spec, &program_type);
 }

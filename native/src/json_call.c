@@ -96,9 +96,5 @@ static PyType_Slot form_slots[] = {
 static PyType_Spec form_spec = {"oneread_native.JsonForm", sizeof(FormObject), 0, Py_TPFLAGS_DEFAULT, form_slots};
 
 int add_json_forms(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&form_spec);
-    if (!type) return -1;
-    const int failed = PyModule_AddObjectRef(module, "JsonForm", type);
-    Py_DECREF(type);
-    return failed;
+    return add_type(module, &form_spec, NULL);
 }

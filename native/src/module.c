@@ -1,10 +1,23 @@
 /* The module. */
 #include "binding.h"
 
+#include <string.h>
+
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "oneread_native", "LMDB, as the engine of oneread asks it.", -1, NULL, NULL, NULL, NULL,
     NULL,
 };
+
+int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept) {
+    PyObject *type = PyType_FromSpec(spec);
+    if (!type) return -1;
+    const int failed = PyModule_AddObjectRef(module, strrchr(spec->name, '.') + 1, type);
+    if (kept)
+        *kept = (PyTypeObject *)type;
+    else
+        Py_DECREF(type);
+    return failed;
+}
 
 static int fill(PyObject *module) {
     char text[32];

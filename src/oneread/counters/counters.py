@@ -146,8 +146,8 @@ class CounterPlans:
             if token is not None:
                 return None
             check_growth(amount)
-        once = None if token is None else self.once(name, token)
-        wanted = Add(name, check_amount(amount), declared, None, True)
+        once = self.once(name, token)
+        wanted = self.wanted(name, declared, amount, None, checks_kind=True)
         asked = self.committer.question(wanted, once, driver.now(), driver.chance())
         return None if asked is None else adds.add_compiled(asked)
 

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import date, datetime
-from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
-from uuid import UUID
 
 import msgspec
 
@@ -50,6 +47,7 @@ from oneread.models.expiry import ExpiryRule
 from oneread.models.layout import Layout
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import has_one_form
+from oneread.store.engine import CORE_TYPES
 from oneread.store.limits import VALUES_BYTES
 
 DocumentPath: TypeAlias = tuple[int, ...]
@@ -58,9 +56,6 @@ DocumentPath: TypeAlias = tuple[int, ...]
 _ELEMENT, _REFERENCE, _PLACE, _ROW, _AMOUNTS, _SUM, _EXTREME, _EXTREMUM, _END, _SPREAD, _SKIP = range(1, 12)
 _OWN_KEY, _VALUE, _COPY_REFERRING, _REF_REFERRING = range(1, 5)
 _SLOTS: Final = {"one": 1, "present": 2, "whole": 3, "exact": 3}
-_TYPES: Final[Mapping[type, int]] = {
-    str: 1, int: 2, Decimal: 3, datetime: 4, bool: 5, UUID: 6, date: 7, bytes: 8, float: 9,
-}  # fmt: skip
 _BUCKETS: Final[Mapping[BucketSize | None, int]] = {
     None: 0, "minute": 1, "hour": 2, "day": 3, "week": 4, "month": 5, "year": 6,
 }  # fmt: skip
@@ -198,14 +193,14 @@ def _number_of(kind: Any) -> int:
     if isinstance(kind, type) and issubclass(kind, Enum):
         kinds = {type(each.value) for each in kind}
         kind = kinds.pop() if len(kinds) == 1 else None
-    if kind not in _TYPES:
+    if kind not in CORE_TYPES:
         raise _UnknownToCoreError(kind)
-    return _TYPES[kind]
+    return CORE_TYPES[kind]
 
 
 def _key_types(kind: EntityKind) -> list[int]:
     """The types of the parts of a key; none where the core does not make such keys."""
-    found = [_TYPES.get(each.type, 0) for each in kind.codec.elements]
+    found = [CORE_TYPES.get(each.type, 0) for each in kind.codec.elements]
     return found if all(found) and len(found) <= _MOST_PARTS else []
 
 

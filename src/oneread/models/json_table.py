@@ -7,10 +7,7 @@ type that is not here: its rows are written by Python. See "JSON of pages" in do
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
-from uuid import UUID
 
 import msgspec
 
@@ -21,6 +18,7 @@ from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.shadow import FieldShape
 from oneread.models.types import FieldType, unwrap
+from oneread.store.engine import CORE_TYPES
 
 Node: TypeAlias = tuple[int, int, Sequence[Any], int]
 """A kind of value, the elements of its array, its members, and 1 where None may be.
@@ -28,9 +26,7 @@ Node: TypeAlias = tuple[int, int, Sequence[Any], int]
 A member is the bytes before it, its element, and its node.
 """
 
-_SCALARS: Final[Mapping[Any, int]] = {
-    str: 1, int: 2, Decimal: 3, datetime: 4, bool: 5, UUID: 6, date: 7, bytes: 8,
-}  # fmt: skip
+_SCALARS: Final[Mapping[Any, int]] = {kind: number for kind, number in CORE_TYPES.items() if kind is not float}
 _LIST, _KEY, _OBJECT = 10, 11, 12
 _MOST_FIELDS: Final = 64
 _AWARE: Final = msgspec.Meta(tz=True)

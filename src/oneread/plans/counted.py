@@ -9,7 +9,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from oneread.plans.trace import Trace, bytes_of, bytes_of_found
-from oneread.store.engine import DecidedSaves, Engine, KindComparison, RowReads, RowTransaction, SaveQuestions
+from oneread.store.engine import (
+    CompiledComparisons,
+    DecidedSaves,
+    Engine,
+    KindComparison,
+    RowReads,
+    RowTransaction,
+    SaveQuestions,
+)
 from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Replace, Scan
 from oneread.store.rows import (
     VALUE,
@@ -203,11 +211,9 @@ class CompiledReads:
 
         Counts nothing: `count` does. Observers see requests, which only Python makes one by one.
         """
-        begin = getattr(self._rows, "comparison", None)
-        if begin is None or self._trace.observers:
+        if not isinstance(self._rows, CompiledComparisons) or self._trace.observers:
             return None
-        found: KindComparison | None = begin(programs, batch, kept)
-        return found
+        return self._rows.comparison(programs, batch, kept)
 
     def count(self, requests: Iterable[tuple[int, int]]) -> None:
         """Counts requests, as Python makes them, by their rows and bytes."""

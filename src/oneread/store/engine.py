@@ -7,7 +7,10 @@ A caller asks for a capability or a protocol, never for an engine's name. `onere
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from uuid import UUID
 
 import msgspec
 
@@ -87,6 +90,11 @@ NeededRow: TypeAlias = tuple[Table, bytes, "bytes | bool | None"]
 
 CORE_TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts")
 """Those that compiled code reads and writes."""
+
+CORE_TYPES: Final[Mapping[type, int]] = {
+    str: 1, int: 2, Decimal: 3, datetime: 4, bool: 5, UUID: 6, date: 7, bytes: 8, float: 9,
+}  # fmt: skip
+"""The types of values that compiled code knows, by the numbers that its tables have for them: those of core.h."""
 
 RowsByTable: TypeAlias = tuple[tuple[tuple[bytes, "bytes | None"], ...], ...]
 """Rows as an engine stores them, by key, for each table of `CORE_TABLES`; None for absent ones."""
@@ -296,6 +304,7 @@ class KindComparison(Protocol):
         ...
 
 
+@runtime_checkable
 class CompiledComparisons(Protocol):
     """The rows of a snapshot, where compiled code compares them; an engine without it has no such method."""
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from oneread.engines.lmdb import binding, engine, row_format
 from oneread.errors import OnereadError
 from oneread.store.rows import RowRange
+from tests.unit.engines.lmdb.test_calls import Closing
 from tests.unit.engines.lmdb.test_row_format import FORMS, ROWS
 
 native = pytest.importorskip("oneread_native", reason="oneread-native is not installed")
@@ -144,17 +145,6 @@ def test_arguments_of_other_types_are_refused(store):
 def test_a_number_that_no_list_has_is_refused(store):
     with pytest.raises(OverflowError):
         store._environment.lmdb.column(store._tables["views"], b"", b"", 2**70, False)
-
-
-class Closing:
-    """Closes an environment when it is asked for its truth."""
-
-    def __init__(self, environment):
-        self._environment = environment
-
-    def __bool__(self):
-        self._environment.close()
-        return True
 
 
 def test_what_was_closed_says_so(tmp_path):
