@@ -320,15 +320,18 @@ const struct Program *take_program(PyObject *given);
 /* The handles of so many databases of the transaction's environment. Returns 1, or 0 with an exception set. */
 int take_tables(const Transaction *self, PyObject *given, MDB_dbi *tables, int count);
 
-/* The method `decide(tables, questions, now, followers, most_holders)` of a transaction: what follows from saving
- * entities, read here, without the interpreter's lock; it writes nothing. `tables` are those of roots, views and counts. A
- * question is (program, key, document, keys of what it refers to, the own version that it must have or None, the
- * conditions that hold for it as bits). `followers` are the programs of those that may follow; no more holders than
- * `most_holders` follow their source.
+/* The method `decide(tables, questions, now, followers, most_holders, known, is_in_turn)` of a transaction: what follows from
+ * saving, patching and deleting entities, read here, without the interpreter's lock; it writes nothing. `tables` are those of
+ * roots, views and counts. A question is (program, key, document, keys of what it refers to, the own version that it must
+ * have or None, the conditions that hold for it as bits, a `Verb`, the number that it takes from a sequence or 0).
+ * `followers` are the programs of those that may follow; no more holders than `most_holders` follow their source. `known`
+ * are keys of root rows whose request was counted; with `is_in_turn` what follows from each question is decided before the
+ * next one.
  *
  * Answers (saved, reads, writes, requests, whether it scanned), or the reason for which Python has to decide, as text.
- * What is saved is (version, document, whether it is new) for each question; reads and writes are three tuples of (key,
- * value or None), one for each table; requests are (rows, bytes). Raises what `get` raises. */
+ * What is saved is (version, document, whether it is new, whether holders take its values) for each question; reads and
+ * writes are three tuples of (key, value or None), one for each table; requests are (rows, bytes). Raises what `get`
+ * raises. */
 PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
 
 /* ---- json_call.c ---- */
