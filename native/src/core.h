@@ -208,7 +208,8 @@ typedef struct {
 /* What the store gives a field: nothing, the instant of the first save, that of each, or a total that it has. */
 enum Role { GIVEN, CREATED, UPDATED, TOTAL, LAST_ROLE = TOTAL };
 
-enum Follows { SOURCES = 1, GROUPS = 2, ALL_FOLLOWS = 3 };
+/* CHECKED: Python looks at an entity that has followed, before it is written. */
+enum Follows { SOURCES = 1, GROUPS = 2, CHECKED = 4, ALL_FOLLOWS = 7 };
 
 /* When an entity expires: an instant of its own, and so many microseconds behind it. Without a path it does not. */
 typedef struct {
@@ -310,7 +311,7 @@ typedef struct Program {
     uint8_t is_tracked, is_holding, is_copied; /* what a record has besides tokens */
     uint8_t is_numbered;
     uint8_t is_held; /* others may forbid that it is deleted */
-    uint8_t follows; /* SOURCES, GROUPS: in which of these this core may let it follow */
+    uint8_t follows; /* SOURCES, GROUPS: in which of these this core may let it follow; CHECKED */
     int shown_count, total_count;
     const Shown *shown;
     const Total *totals;
@@ -445,8 +446,6 @@ typedef struct {
     size_t rows, bytes;
 } Counted;
 
-enum { MOST_REQUESTS = 40 };
-
 /* A root row, as it is in the unit. */
 typedef struct {
     Span key;
@@ -455,6 +454,7 @@ typedef struct {
     Span more;         /* further cells, spelled out: sequences */
     int is_deleted;
     int is_given, has_followed, is_listed; /* saved by a question; as one that copies what has changed */
+    int is_checked; /* it is among those at which Python looks */
 } Root;
 
 enum { MOST_SLOTS = 24 };
@@ -475,6 +475,13 @@ typedef struct {
     Span prefix, suffix; /* of its key */
 } Touched;
 
+/* A source whose holders may have to follow: the digests of what is copied, before and now. */
+typedef struct {
+    Root *source;
+    Span before, after;
+    int is_gone; /* it was deleted, or is there again */
+} Changed;
+
 /* What begins with a key, by its key. */
 typedef struct {
     void **slots;
@@ -488,9 +495,15 @@ typedef struct {
     Map roots, sums;
     Touched *touched; /* those that have not been followed */
     size_t touched_count, touched_room;
+    Changed *changed; /* those before `spread` have been followed */
+    size_t changed_count, changed_room, spread;
+    int room;        /* for how many holders that follow */
+    int has_scanned; /* holders were looked for */
+    Root **checked;  /* entities that have followed, at which Python has to look */
+    size_t checked_count, checked_room;
     Rows reads, writes;
-    Counted requests[MOST_REQUESTS]; /* as many as Python makes, in no order */
-    int request_count;
+    Counted *requests; /* as many as Python makes, in no order */
+    size_t request_count, request_room;
 } Unit;
 
 enum { LAYOUT_BYTES = 2, MOST_KEY = 511 };
@@ -518,6 +531,10 @@ Span number_at_place(Unit *unit, Sum *sum, int place);
 
 /* Notes a group that others show. */
 void note_touched(Unit *unit, Touched group);
+
+/* Notes a source that has changed, and an entity that has followed and is to be looked at, once. */
+void note_changed(Unit *unit, Changed source);
+void note_checked(Unit *unit, Root *root);
 
 /* Counts a request for the rows that were read since there were so many, of one table; none where there are none. */
 void count_reads(Unit *unit, size_t first);
@@ -575,7 +592,7 @@ typedef struct {
 /* What came of it: the entity as it is stored. */
 typedef struct {
     uint64_t version;
-    int is_new;
+    int is_new, is_source; /* holders may take its values */
     Span body;
 } Saved;
 
@@ -595,7 +612,6 @@ typedef struct {
 typedef struct {
     Unit *unit;
     Saved *saved; /* one for each question */
-    int has_scanned;
 } Answer;
 
 /* Decides. The answer's memory is the work's. Stops with the reason where Python has to decide. */
@@ -622,8 +638,9 @@ Span key_of_source(Work *work, const Reference *reference, Span field);
 /* Likewise, of the parts of its key, of which there are as many as the reference has. */
 Span key_of_parts(Work *work, const Reference *reference, const Span *parts);
 
-/* Lets the entities that show groups which were touched follow them, and those that show theirs, by rank. */
-void follow_groups(Unit *unit, const Questions *asked);
+/* Lets all follow that has to: holders of what has changed, and theirs; then, rank by rank, the entities that show groups
+ * which were touched, and their holders. */
+void follow(Unit *unit, const Questions *asked);
 
 /* Looks whether no entity is deleted with its source, or follows it, or forbids its delete: `prefix` is that of
  * back-references or of holds. Stops where there is one. */
@@ -631,8 +648,5 @@ void expect_none(Unit *unit, const uint8_t *prefix, Span source);
 
 /* How the keys of back-references and of holds begin. */
 extern const uint8_t BACK_REFERENCES[2], HOLDS[2];
-
-/* Lets the holders of a source follow it, whose digests of what is copied were `before`. */
-void follow_holders(Unit *unit, const Questions *asked, Root *source, Span before, Span after);
 
 #endif

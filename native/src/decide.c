@@ -224,7 +224,7 @@ typedef struct {
     Unit *unit;
     Span owner, suffix;
     uint64_t version;
-} Changed;
+} Differing;
 
 static Number amount_of(Unit *unit, Span value) {
     Number number = {0, 0, 0};
@@ -278,7 +278,7 @@ static void add_difference(Unit *unit, Span key, Span before, Span after) {
     add_to_sum(unit, key, added, count);
 }
 
-static void differ_in_sum(const Changed *of, Span prefix, const Contribution *old, const Contribution *new) {
+static void differ_in_sum(const Differing *of, Span prefix, const Contribution *old, const Contribution *new) {
     Unit *unit = of->unit;
     if (old->found.data && new->found.data && is_same(old->found, new->found)) {
         if (!is_same(old->kept, new->kept))
@@ -289,7 +289,7 @@ static void differ_in_sum(const Changed *of, Span prefix, const Contribution *ol
     if (new->found.data) add_amounts(unit, joined(unit->work, prefix, new->found, NOTHING), new->kept, 1);
 }
 
-static void differ_in_row(const Changed *of, Span prefix, const Contribution *old, const Contribution *new) {
+static void differ_in_row(const Differing *of, Span prefix, const Contribution *old, const Contribution *new) {
     Unit *unit = of->unit;
     const int is_there = old->found.data && new->found.data && is_same(old->found, new->found);
     if (is_there && is_same(old->kept, new->kept)) return;
@@ -306,7 +306,7 @@ static int contains(const Span *keys, int count, Span key) {
 }
 
 /* Back-references, or holds: rows of the view with this prefix, that say everything in their keys. */
-static void differ_in_pointers(const Changed *of, Span prefix, const Span *old, int olds, const Span *new, int news) {
+static void differ_in_pointers(const Differing *of, Span prefix, const Span *old, int olds, const Span *new, int news) {
     Unit *unit = of->unit;
     for (int i = 0; i < olds; i++)
         if (!contains(new, news, old[i])) remove_row(unit, VIEWS, joined(unit->work, prefix, old[i], of->owner));
@@ -322,7 +322,7 @@ static int is_same_contribution(const Contribution *one, const Contribution *oth
 }
 
 /* Notes the groups of an aggregate that the entity was in, and is in. */
-static void touch_groups(const Changed *of, const Program *program, const Shown *shown, const Record *before,
+static void touch_groups(const Differing *of, const Program *program, const Shown *shown, const Record *before,
                          const Record *after) {
     Unit *unit = of->unit;
     const Span prefix = program->tokens[shown->sum].prefix;
@@ -337,7 +337,7 @@ static void touch_groups(const Changed *of, const Program *program, const Shown 
 
 void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_t version, const Record *before,
             const Record *after) {
-    const Changed of = {unit, owner, suffix, version};
+    const Differing of = {unit, owner, suffix, version};
     for (int i = 0; i < program->token_count; i++) {
         const Token *token = &program->tokens[i];
         const Contribution *old = &before->of[i], *new = &after->of[i];
@@ -364,7 +364,7 @@ static void store_one(Decision *made, Saved *saved) {
     if (made->is_new || !is_same(record, made->seen->record))
         differ(unit, made->program, made->seen->key, made->entity.suffix, made->version, &made->before, &made->after);
     write_root(unit, made->seen, made->version, made->version, body, record);
-    *saved = (Saved){made->version, made->is_new, body};
+    *saved = (Saved){made->version, made->is_new, 0, body};
 }
 
 /* Has the root take note of the number that it gave. */
@@ -383,25 +383,21 @@ static void delete_one(Decision *made, Saved *saved) {
     clear_record(made->program, &made->after);
     differ(unit, made->program, key, made->entity.suffix, made->version, &made->before, &made->after);
     write_deleted(unit, made->seen, made->version, made->asked->document);
-    *saved = (Saved){made->version, 0, {NULL, 0}};
+    *saved = (Saved){made->version, 0, 0, {NULL, 0}};
 }
 
-/* Lets follow what follows from the entity, whose row was this before. Returns whether that was looked for. */
-static int follow(Decision *made, const Questions *all, const Root *before) {
+/* Notes whether holders may have to follow the entity, whose row was this before. */
+static int note_source(Decision *made, const Root *before) {
     Unit *unit = made->unit;
     const int is_deleted = made->asked->verb == DELETE;
     if (is_deleted && made->program->is_held) expect_none(unit, HOLDS, before->key);
-    if (!made->program->is_copied || (made->is_new && !before->version)) return is_deleted;
+    if (!made->program->is_copied || (made->is_new && !before->version)) return 0;
     if (!is_deleted && is_same(made->before.copied, made->after.copied)) return 0;
-    if (all->count > 1 && !all->is_in_turn) stop(unit->work, COPIED);
-    if (is_deleted || made->is_new)
-        expect_none(unit, BACK_REFERENCES, before->key);
-    else
-        follow_holders(unit, all, made->seen, made->before.copied, made->after.copied);
+    note_changed(unit, (Changed){made->seen, made->before.copied, made->after.copied, is_deleted || made->is_new});
     return 1;
 }
 
-static void decide_one(Decision *made, const Questions *all, const Question *asked, Answer *answer, Saved *saved) {
+static void decide_one(Decision *made, const Questions *all, const Question *asked, Saved *saved) {
     Unit *unit = made->unit;
     made->asked = asked;
     made->program = asked->program;
@@ -420,8 +416,8 @@ static void decide_one(Decision *made, const Questions *all, const Question *ask
         store_one(made, saved);
     if (asked->number) note_number(made);
     made->seen->is_given = 1;
-    answer->has_scanned |= follow(made, all, &before);
-    if (all->is_in_turn) follow_groups(unit, all);
+    saved->is_source = note_source(made, &before);
+    if (all->is_in_turn) follow(unit, all);
 }
 
 /* Of what has followed since it was saved, how it is now. */
@@ -470,8 +466,8 @@ void decide(Work *work, const Questions *asked, Reader reader, Answer *answer) {
     answer->saved = take_memory(work, (asked->count + 1) * sizeof *answer->saved);
     read_roots(unit, asked);
     for (size_t i = 0; i < asked->count; i++)
-        decide_one(made, asked, &asked->first[i], answer, &answer->saved[i]);
-    follow_groups(unit, asked);
+        decide_one(made, asked, &asked->first[i], &answer->saved[i]);
+    follow(unit, asked);
     take_followed(unit, asked, answer->saved);
     settle_sums(unit);
     sort_writes(unit);

@@ -142,22 +142,33 @@ static PyObject *rows_of(const Row *rows, size_t count) {
 
 /* A tuple of (rows, bytes), one for each request. */
 static PyObject *requests_of(const Unit *unit) {
-    PyObject *all = PyTuple_New(unit->request_count);
-    for (int i = 0; all && i < unit->request_count; i++) {
+    PyObject *all = PyTuple_New((Py_ssize_t)unit->request_count);
+    for (size_t i = 0; all && i < unit->request_count; i++) {
         PyObject *parts[2] = {PyLong_FromSize_t(unit->requests[i].rows), PyLong_FromSize_t(unit->requests[i].bytes)};
         PyObject *counted = tuple_of(parts, 2);
-        if (!counted || PyTuple_SetItem(all, i, counted)) Py_CLEAR(all);
+        if (!counted || PyTuple_SetItem(all, (Py_ssize_t)i, counted)) Py_CLEAR(all);
     }
     return all;
 }
 
-/* A tuple of (version, document, whether it is new), one for each question. */
+/* A tuple of (key, document): the entities that have followed, at which Python has to look. */
+static PyObject *checked_of(const Unit *unit) {
+    PyObject *all = PyTuple_New((Py_ssize_t)unit->checked_count);
+    for (size_t i = 0; all && i < unit->checked_count; i++) {
+        const Root *root = unit->checked[i];
+        PyObject *parts[2] = {bytes_or_none(root->key), bytes_or_none(root->body)}, *one = tuple_of(parts, 2);
+        if (!one || PyTuple_SetItem(all, (Py_ssize_t)i, one)) Py_CLEAR(all);
+    }
+    return all;
+}
+
+/* A tuple of (version, document, whether it is new, whether holders may take its values), one for each question. */
 static PyObject *saved_of(const Saved *saved, size_t count) {
     PyObject *all = PyTuple_New((Py_ssize_t)count);
     for (size_t i = 0; all && i < count; i++) {
-        PyObject *parts[3] = {PyLong_FromUnsignedLongLong(saved[i].version), bytes_or_none(saved[i].body),
-                              PyBool_FromLong(saved[i].is_new)};
-        PyObject *one = tuple_of(parts, 3);
+        PyObject *parts[4] = {PyLong_FromUnsignedLongLong(saved[i].version), bytes_or_none(saved[i].body),
+                              PyBool_FromLong(saved[i].is_new), PyBool_FromLong(saved[i].is_source)};
+        PyObject *one = tuple_of(parts, 4);
         if (!one || PyTuple_SetItem(all, (Py_ssize_t)i, one)) Py_CLEAR(all);
     }
     return all;
@@ -165,12 +176,13 @@ static PyObject *saved_of(const Saved *saved, size_t count) {
 
 static PyObject *answer_of(const Asked *call) {
     const Unit *unit = call->answer.unit;
-    PyObject *parts[5] = {saved_of(call->answer.saved, call->questions.count), NULL, NULL, NULL, NULL};
+    PyObject *parts[6] = {saved_of(call->answer.saved, call->questions.count), NULL, NULL, NULL, NULL, NULL};
     if (parts[0]) parts[1] = rows_of(unit->reads.first, unit->reads.count);
     if (parts[1]) parts[2] = rows_of(unit->writes.first, unit->writes.count);
     if (parts[2]) parts[3] = requests_of(unit);
-    if (parts[3]) parts[4] = PyBool_FromLong(call->answer.has_scanned);
-    return tuple_of(parts, 5);
+    if (parts[3]) parts[4] = PyBool_FromLong(unit->has_scanned);
+    if (parts[4]) parts[5] = checked_of(unit);
+    return tuple_of(parts, 6);
 }
 
 /* ---- arguments ---- */

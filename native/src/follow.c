@@ -11,7 +11,7 @@ const uint8_t BACK_REFERENCES[2] = {0, 0}, HOLDS[2] = {0xff, 0xff};
 typedef struct {
     Unit *unit;
     const Program *program;
-    const Root *source;
+    const Root *source; /* that it follows; NULL where it follows groups */
     Span source_fields[MOST_FIELDS];
     int source_count;
     Record before, after;
@@ -83,7 +83,6 @@ static void end(Follower *made, Root *holder) {
     const Program *program = made->program;
     for (int i = 0; i < program->reference_count; i++) follow_reference(made, i);
     emit(work, program, &made->entity, &made->after);
-    if (program->is_copied && !is_same(made->before.copied, made->after.copied)) stop(work, COPIED);
     const Span body = document_of(work, program, made->entity.fields);
     const Span record = encode_record(work, program, &made->after);
     const int is_same_record = is_same(record, holder->record);
@@ -93,6 +92,9 @@ static void end(Follower *made, Root *holder) {
         differ(unit, program, holder->key, made->entity.suffix, version, &made->before, &made->after);
     write_root(unit, holder, version, own, body, record);
     holder->has_followed = 1;
+    const int is_source = program->is_copied && !is_same(made->before.copied, made->after.copied);
+    if (is_source) note_changed(unit, (Changed){holder, made->before.copied, made->after.copied, 0});
+    if (is_source || program->follows & CHECKED) note_checked(unit, holder);
 }
 
 /* ---- who follows ---- */
@@ -135,6 +137,7 @@ static void scan(Holders *holders, Span start, Span stop_at) {
         holder->is_listed = 1;
     }
     holders->rows += count;
+    unit->has_scanned = 1;
     count_request(unit, (size_t)count, bytes);
 }
 
@@ -160,25 +163,39 @@ void expect_none(Unit *unit, const uint8_t *prefix, Span source) {
     if (has_written(unit, VIEWS, start, stop_at)) stop(unit->work, COPIED);
     const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, &found, 1);
     if (count) stop(unit->work, count < 0 ? NOT_READ : COPIED);
+    unit->has_scanned = 1;
     count_request(unit, 0, 0);
 }
 
-void follow_holders(Unit *unit, const Questions *asked, Root *source, Span before, Span after) {
+/* Lets the holders of a source follow it. */
+static void follow_source(Follower *made, const Questions *asked, const Changed *changed) {
+    Unit *unit = made->unit;
     Work *work = unit->work;
     const size_t known = unit->reads.count;
-    const int most = asked->most_holders;
-    Holders holders = {unit, joined(work, (Span){BACK_REFERENCES, 2}, source->key, NOTHING),
+    const int most = unit->room;
+    Holders holders = {unit, joined(work, (Span){BACK_REFERENCES, 2}, changed->source->key, NOTHING),
                        take_memory(work, ((size_t)most + 1) * sizeof(Root *)), 0, 0, most};
-    find_holders(&holders, before, after);
+    find_holders(&holders, changed->before, changed->after);
     count_reads(unit, known);
-    Follower *made = take_memory(work, sizeof *made);
-    made->unit = unit;
-    made->source = source;
-    made->source_count = fields_of(work, source->body, source->body.data, made->source_fields);
+    unit->room -= holders.rows;
+    made->source = changed->source;
+    made->source_count = fields_of(work, made->source->body, made->source->body.data, made->source_fields);
     for (int i = 0; i < holders.count; i++) {
         begin(made, asked, holders.first[i], SOURCES);
         end(made, holders.first[i]);
         holders.first[i]->is_listed = 0;
+    }
+}
+
+/* Lets the holders of all that has changed follow, and theirs. */
+static void spread_copies(Follower *made, const Questions *asked) {
+    Unit *unit = made->unit;
+    while (unit->spread < unit->changed_count) {
+        const Changed changed = unit->changed[unit->spread++]; /* more may come, and move */
+        if (changed.is_gone)
+            expect_none(unit, BACK_REFERENCES, changed.source->key);
+        else
+            follow_source(made, asked, &changed);
     }
 }
 
@@ -239,6 +256,7 @@ static void follow_rank(Follower *made, const Questions *asked, const Touched *g
             showing[found++] =
                 (ShownBy){root_showing(unit, &groups[i].shown->showing[j], groups[i].suffix), &groups[i]};
     count_reads(unit, known);
+    made->source = NULL;
     known = unit->reads.count;
     for (size_t i = 0; i < found; i++)
         if (showing[i].holder->body.data) read_sum(unit, showing[i].group->sum);
@@ -256,14 +274,17 @@ static void follow_rank(Follower *made, const Questions *asked, const Touched *g
     }
 }
 
-void follow_groups(Unit *unit, const Questions *asked) {
-    if (!unit->touched_count) return;
+void follow(Unit *unit, const Questions *asked) {
+    if (!unit->touched_count && unit->spread == unit->changed_count) return;
     Follower *made = take_memory(unit->work, sizeof *made);
     memset(made, 0, sizeof *made);
     made->unit = unit;
+    unit->room = asked->most_holders;
+    spread_copies(made, asked);
     while (unit->touched_count) {
         Touched *groups = take_memory(unit->work, unit->touched_count * sizeof *groups);
         const size_t count = take_rank(unit, groups);
         follow_rank(made, asked, groups, count);
+        spread_copies(made, asked);
     }
 }

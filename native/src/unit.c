@@ -98,7 +98,8 @@ void remove_row(Unit *unit, enum Table table, Span key) {
 }
 
 void count_request(Unit *unit, size_t rows, size_t bytes) {
-    if (unit->request_count == MOST_REQUESTS) stop(unit->work, TOO_LONG);
+    unit->requests =
+        with_room(unit->work, unit->requests, unit->request_count, &unit->request_room, sizeof *unit->requests);
     unit->requests[unit->request_count++] = (Counted){rows, bytes};
 }
 
@@ -376,6 +377,18 @@ void settle_sums(Unit *unit) {
     for (size_t i = 0; i < unit->sums.room; i++)
         if (unit->sums.slots[i]) settle_sum(unit, unit->sums.slots[i]);
     count_reads(unit, first);
+}
+
+void note_changed(Unit *unit, Changed source) {
+    unit->changed = with_room(unit->work, unit->changed, unit->changed_count, &unit->changed_room, sizeof source);
+    unit->changed[unit->changed_count++] = source;
+}
+
+void note_checked(Unit *unit, Root *root) {
+    if (root->is_checked) return;
+    root->is_checked = 1;
+    unit->checked = with_room(unit->work, unit->checked, unit->checked_count, &unit->checked_room, sizeof root);
+    unit->checked[unit->checked_count++] = root;
 }
 
 void note_touched(Unit *unit, Touched group) {

@@ -137,12 +137,12 @@ class WritingChange(PlainChange):
         number = 0 if numbered is None else getattr(entity, numbered)
         return SaveQuestion(program.table, self.key, document, sources, expected, holds, verb, number, followers)
 
-    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
+    def take_saved(self, saved: SavedEntity) -> bool:
         entity_type, written = self._catalog.type_of(self._asked), self.written
         entity = entity_type.layout.read_back(self._asked, saved.document)
         if entity is None:
             return False
-        if is_followed:
+        if saved.is_source:
             self._catalog.probes.check(entity_type.kind.cls, entity, {})
         written.entity, written.version, written.created = self._shown(entity), saved.version, saved.is_new
         return True
@@ -501,7 +501,7 @@ class Delete(WritingChange):
         sources = (None,) * len(self._catalog.type_of(entity).references)
         return self._asking(DELETED, entity, emitted_record.encode_record(left), sources, self._if_version)
 
-    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:  # noqa: ARG002 - part of the contract
+    def take_saved(self, saved: SavedEntity) -> bool:
         self.written.version, self.written.created = saved.version, False
         return True
 

@@ -68,7 +68,7 @@ _DESCENDING, _IN_DIGITS, _HASHED = 1, 2, 4
 _NO_FIELD: Final = 0xFF
 _UNKNOWN_PLACE: Final = 0xFF
 _MOST_RANK: Final = 0xFE
-_FOLLOWS_SOURCES, _FOLLOWS_GROUPS = 1, 2
+_FOLLOWS_SOURCES, _FOLLOWS_GROUPS, _IS_CHECKED = 1, 2, 4
 _MOST_PARTS: Final = 8
 """Of a key, in a row that follows its source."""
 _NONES: Final = {None: 0, "first": 0x01, "last": 0xFE}
@@ -142,21 +142,22 @@ class CorePrograms(dict[type, "CoreProgram | None"]):
         self._followers: dict[type, tuple[bytes, ...]] = {}
 
     def of_followers(self, cls: type) -> tuple[bytes, ...]:
-        """The tables of classes whose entities may follow one of this: holders of copies, and what shows groups."""
+        """The tables of classes whose entities may follow one of this: holders, what shows its groups, and theirs."""
         found = self._followers.get(cls)
         if found is None:
-            kind, showing = self._types[cls].kind, self._showing(cls)
-            following = [each for each, of in self._types.items() if each in showing or _copies(of, kind)]
-            programs = [self[each] for each in following]
+            following = self._following(cls)
+            programs = [self[each] for each in self._types if each in following]
             found = self._followers[cls] = tuple([each.table for each in programs if each is not None])
         return found
 
-    def _showing(self, cls: type) -> set[type]:
-        """The classes that show groups which an entity is in, and those that show theirs."""
+    def _following(self, cls: type) -> set[type]:
         found, waiting = set[type](), [cls]
         while waiting:
-            kinds = {kind.prefix for shown in self._types[waiting.pop()].shown for kind in shown.kinds}
-            further = {each for each, of in self._types.items() if of.kind.prefix in kinds} - found
+            source = self._types[waiting.pop()]
+            shown = {kind.prefix for each in source.shown for kind in each.kinds}
+            further = {
+                each for each, of in self._types.items() if of.kind.prefix in shown or _copies(of, source.kind)
+            } - found
             found |= further
             waiting += further
         return found
@@ -265,10 +266,10 @@ class _Table:
 
     def _follows(self) -> int:
         """What the core may let an entity follow."""
-        of = self._of
-        if of.layout.has_check or self._conditions:
+        if self._conditions:
             return 0
-        return _FOLLOWS_GROUPS | (_FOLLOWS_SOURCES if of.is_plain else 0)
+        layout = self._of.layout
+        return _FOLLOWS_SOURCES | _FOLLOWS_GROUPS | (_IS_CHECKED if layout.has_check or layout.has_limits else 0)
 
     def _shown(self, shown: ShownAggregate) -> tuple[Any, ...]:
         """An aggregate whose groups are shown, and the kinds of the entities that show them."""

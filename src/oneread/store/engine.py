@@ -144,6 +144,8 @@ class SavedEntity(msgspec.Struct, frozen=True, gc=False):
     version: int
     document: bytes
     is_new: bool
+    is_source: bool
+    """Holders may take its values."""
 
 
 class DecidedSaves(msgspec.Struct, frozen=True, gc=False):
@@ -157,6 +159,8 @@ class DecidedSaves(msgspec.Struct, frozen=True, gc=False):
     """The rows and bytes of the requests that Python would make for it."""
     has_scanned: bool
     """Holders were looked for, and those that there are follow."""
+    checked: tuple[tuple[bytes, bytes], ...] = ()
+    """Keys and documents of entities that have followed, at which Python has to look first."""
 
 
 class AddQuestion(NamedTuple):

@@ -132,10 +132,10 @@ class Change(Protocol):
         """
         ...
 
-    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
+    def take_saved(self, saved: SavedEntity) -> bool:
         """Takes what was decided of its question; False where `decide` has to be asked all the same.
 
-        `is_followed` says that holders may follow. Raises what `decide` raises.
+        Raises what `decide` raises.
         """
         ...
 
@@ -161,9 +161,9 @@ class PlainChange:
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:  # noqa: ARG002 - part of the contract
         return None
 
-    def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
+    def take_saved(self, saved: SavedEntity) -> bool:
         """Only a save has a question."""
-        raise AssertionError(saved, is_followed)
+        raise AssertionError(saved)
 
     def take_number(self, number: int) -> None:
         """Only a save without a number waits for one."""
@@ -217,6 +217,8 @@ class FollowChanges(NamedTuple):
     """From a source's key and rows that have it: what decides for its plain holders; None if there are none."""
     read_source: Callable[[bytes, Root], object] = lambda _source, _root: None
     """Reads what holders take of a source, from its key and row; raises Corrupt where no holder can follow it."""
+    accepts: Callable[[bytes, bytes], bool] = lambda _key, _document: False
+    """From a key and a document: whether that may be stored, and others may copy its values."""
 
 
 class Basis(NamedTuple):

@@ -6,6 +6,7 @@ protocol, and docs/decisions/0004-native-keeps-no-history.md.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -14,7 +15,7 @@ from oneread.errors import NotUnique, OnereadError
 from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.engine import SaveQuestion, SaveQuestions
+from oneread.store.engine import DecidedSaves, SaveQuestion, SaveQuestions
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.rows import VALUE, Cell, EntityRow, Row, cells_of_entity
 from oneread.transactions import outbox
@@ -174,13 +175,15 @@ class NativeCommitter(NativeSystem):
         basis = commit.basis
         known = () if basis is None else (*basis.rows, *basis.followed)
         decided = store.decide_saves(SaveQuestions(saves, now, self._inline, known, basis is not None))
-        if decided is None:
+        if decided is None or not self._take_decided(commit.changes, decided):
             return False
-        for place, saved in enumerate(decided.saved):
-            if not commit.changes[place].take_saved(saved, is_followed=decided.has_scanned):
-                return False
         store.write_decided(decided)
         return True
+
+    def _take_decided(self, changes: Sequence[Change], decided: DecidedSaves) -> bool:
+        """Gives changes what was decided; False where Python has to decide, for one of them or for what follows."""
+        taken = all(change.take_saved(saved) for change, saved in zip(changes, decided.saved, strict=True))
+        return taken and all(itertools.starmap(self._followers.accepts, decided.checked))
 
     def _attempt_one(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
         """An attempt at a commit of one change.

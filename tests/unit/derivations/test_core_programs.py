@@ -5,16 +5,17 @@ from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib import import_module
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
 import pytest
 
-from oneread import Key, Model, Schema, connect
+from oneread import Aggregate, Copy, Key, Model, Ref, Schema, by, connect, count, rollup, shown, within
 from oneread.engines.lmdb import binding, transaction
 from oneread.errors import OnereadError
 from tests.schemas.trial import make, run
-from tests.unit.derivations.known_to_core import KNOWN, MODELS, Chance, Person, Place, Seen, Stall, Visit
+from tests.unit.derivations.known_to_core import KNOWN, MODELS, Chance, Known, Person, Place, Seen, Stall, Visit
 from tests.unit.derivations.twin import Twin
 
 SEEDS = 60
@@ -93,6 +94,84 @@ def test_a_source_that_is_saved_twice_in_a_transaction(twin, known):
     known.transact(save_twice)
     assert known.get(Visit, visit.ref()).place.name == "Köln"
     assert twin.in_turn == 1
+
+
+def test_holders_of_holders_and_what_shows_them(twin, known):
+    visit = known.save(msgspec.structs.replace(visit_of(Chance(random.Random(1)), 1), by=Known.of(1)))
+    known.patch(Person, 1, home=Seen.of("A"))
+    known.patch(Place, "A", name="Bonn")
+    found = known.get(Visit, visit.ref())
+    assert (found.place.name, found.by.place) == ("Bonn", "Bonn")
+    assert twin.sources == 1
+    assert not twin.left
+
+
+def test_holders_of_several_sources_of_one_commit(twin, known):
+    known.save(Place(code="B", name="Bonn", area=None, since=DAY))
+    known.save_all([Person(number=each, name="Eve", home=Seen.of("AB"[each % 2])) for each in (2, 3)])
+    known.save_all([Place(code=each, name="Köln", area=None, since=DAY) for each in "AB"])
+    assert [known.get(Person, each).home.name for each in (2, 3)] == ["Köln", "Köln"]
+    assert not twin.left
+
+
+class Town(Model[int]):
+    number: Key[int]
+    name: str
+
+
+class TownOf(Copy[Town]):
+    name: str
+
+
+class Shop(Model[int]):
+    number: Key[int]
+    town: TownOf
+    sign: Annotated[str, msgspec.Meta(max_length=3)]
+    lamps: int = rollup(lambda: Lamps.lamps)
+
+
+class ShopOf(Copy[Shop]):
+    town: str = shown(within(Shop.town, Town.name))
+
+
+class Lamp(Model[int]):
+    number: Key[int]
+    shop: Ref[Shop]
+
+
+class Lamps(Aggregate[Lamp]):
+    shop: Ref[Shop] = by(Lamp.shop)
+    lamps: int = count()
+
+
+class Sale(Model[int]):
+    number: Key[int]
+    shop: ShopOf
+
+
+def test_holders_that_their_own_limits_refuse_are_left_to_python(twin, tmp_path):
+    url, schema = f"lmdb://{tmp_path}/store?durability=none", Schema(Town, Shop, Lamp, Lamps, Sale)
+    with connect(url, schema, workers=0) as db:
+        db.save(Town(number=1, name="Ulm"))
+        db.save(Shop(number=1, town=TownOf.of(1), sign="abc"))
+        db.save(Sale(number=1, shop=ShopOf.of(1)))
+        db.patch(Town, 1, name="Bonn")
+        db.save(Lamp(number=1, shop=Shop.at(1)))
+        assert db.get(Sale, 1).shop.town == "Bonn"
+        assert not twin.left
+        layout = db.operations.catalog.entity_types[Shop].layout
+        accepts, layout._take = layout._take, refuse
+        db.patch(Town, 1, name="Köln")
+        with pytest.raises(OnereadError):
+            db.save(Lamp(number=2, shop=Shop.at(1)))
+        layout._take = accepts
+        assert twin.left == {"Town": 1, "Lamp": 1}
+        assert db.survey().set_aside == 1
+
+
+def refuse(document):
+    """Refuses what a limit refuses that was declared when there were entities beyond it."""
+    raise msgspec.ValidationError(document)
 
 
 def test_what_waits_to_go_with_its_source(known):
@@ -191,6 +270,8 @@ def do(db, chance, kept):
         case 18 | 19 if kept:
             latest = {each.ref(): each for each in kept[-chance.one(2, 4, 20) :]}
             kept += db.save_all(latest.values())
+        case 20 | 21:
+            kept.append(db.patch(Place, chance.one(*"ABCD"), name=chance.text()[:60]))
         case _:
             kept.append(db.save(entity))
 

@@ -13,13 +13,13 @@ class Twin:
     """Compares while tests run; `decided` counts the saves of each class, `left` those that are Python's.
 
     `followed` counts the commits in which holders were looked for, `holders` those that followed, and `together` the
-    saves of commits of several, `patched` and `deleted` what no save did,
-    `in_turn` the transactions.
+    saves of commits of several, `patched` and `deleted` what no save did, `in_turn` the transactions, and `sources` the
+    holders that theirs followed in turn.
     """
 
     def __init__(self, patch):
         self.decided, self.left = Counter(), Counter()
-        self.followed = self.holders = self.together = self.patched = self.deleted = self.in_turn = 0
+        self.followed = self.holders = self.together = self.patched = self.deleted = self.in_turn = self.sources = 0
         self._latest = None
         decide_saves, attempt_first = NativeCommitter._decide_saves, NativeCommitter._attempt_first
 
@@ -34,6 +34,7 @@ class Twin:
             if decided:
                 self.followed += kept.decided.has_scanned
                 self.holders += len(kept.decided.writes[0]) - len(names)
+                self.sources += len(kept.decided.checked)
                 self.together += len(names) if len(names) > 1 else 0
                 shown = [shown_of(each) for each in commit.changes]
                 self._latest = kept.decided, shown, counted(store)
