@@ -270,7 +270,7 @@ def do(db, chance, kept):
         case 18 | 19 if kept:
             latest = {each.ref(): each for each in kept[-chance.one(2, 4, 20) :]}
             kept += db.save_all(latest.values())
-        case 20 | 21:
+        case 20:
             kept.append(db.patch(Place, chance.one(*"ABCD"), name=chance.text()[:60]))
         case _:
             kept.append(db.save(entity))
