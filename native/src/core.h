@@ -53,7 +53,8 @@ enum {
     MOST_DEPTH = 32,
     MOST_PARTS = 8,
     MOST_CONDITIONS = 60,
-    MOST_OWN = 16
+    MOST_OWN = 16,
+    FRAMED_ITEMS = 2 /* whose lengths are in a framed row, before all items */
 };
 
 /* ---- work.c: the memory of one call, and its way out ---- */
@@ -226,8 +227,9 @@ typedef struct {
     Path path;
 } Item;
 
-/* Of an operation: the bytes are complemented; the record keeps a value that is not in the usual form. */
-enum Flag { DESCENDING = 1, IN_DIGITS = 2, HASHED = 4, FLAGS = 7 };
+/* Of an operation: the bytes are complemented; the record keeps a value that is not in the usual form; the key has a
+ * digest; the row of a part of a feed is framed. */
+enum Flag { DESCENDING = 1, IN_DIGITS = 2, HASHED = 4, FRAMED = 8, FLAGS = 15 };
 
 enum Code { ELEMENT = 1, REFERENCE, PLACE, ROW, AMOUNTS, SUM, EXTREME, EXTREMUM, END, SPREAD, SKIP, LAST_CODE = SKIP };
 
@@ -237,7 +239,7 @@ typedef struct {
     uint8_t made;         /* the register that it makes */
     uint8_t used, second; /* registers that it uses; of SKIP and EXTREME, `second` is a condition */
     uint8_t type;
-    uint8_t flag;  /* DESCENDING; of EXTREME also IN_DIGITS */
+    uint8_t flag;  /* DESCENDING; of EXTREME also IN_DIGITS, of ROW alone FRAMED */
     uint8_t bucket;
     uint8_t none;  /* the byte of an absent value; 0: the entity is not in the view then */
     uint8_t nones; /* how many of them */

@@ -65,10 +65,11 @@ class FeedFollower:
         """Adds what follows from changed rows of `views` to a unit that is about to be written.
 
         Two reads, and a scan for each group of changed items and each changed membership; for feeds with large groups,
-        what `Placing` says more. What is left to tasks is noted in the unit.
+        what `Placing` says more. What is left to tasks is noted in the unit. In the order of their keys, in whatever
+        order they were changed.
         """
         prefixes = self._prefixes
-        touched = [key for key in changed if view_part(key) in prefixes]
+        touched = sorted([key for key in changed if view_part(key) in prefixes])
         if not touched:
             return
         step = self._step(unit, now)

@@ -88,8 +88,11 @@ NeededRow: TypeAlias = tuple[Table, bytes, "bytes | bool | None"]
 CORE_TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts")
 """Those that compiled code reads and writes."""
 
-RowsByTable: TypeAlias = tuple[tuple[tuple[bytes, "bytes | None"], ...], ...]
-"""Rows as an engine stores them, by key, for each table of `CORE_TABLES`; None for absent ones."""
+StoredRow: TypeAlias = tuple[bytes, "bytes | None"]
+"""A row as an engine stores it, by key; None for an absent one."""
+
+RowsByTable: TypeAlias = tuple[tuple[StoredRow, ...], ...]
+"""Rows for each table of `CORE_TABLES`."""
 
 
 SAVED: Final = 0
@@ -223,6 +226,10 @@ class CompiledSaves(Protocol):
 
     def decide_saves(self, asked: SaveQuestions) -> DecidedSaves | None:
         """What follows from saving entities; None where Python has to decide it."""
+        ...
+
+    def decided_rows(self, table: Table, rows: Sequence[StoredRow]) -> dict[bytes, Row | None]:
+        """Rows that it decided, or read for that, both families; they may be of one table alone."""
         ...
 
     def write_decided(self, decided: DecidedSaves) -> None:

@@ -6,7 +6,7 @@ protocol, and docs/decisions/0004-native-keeps-no-history.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -14,7 +14,8 @@ from oneread.errors import NotUnique, OnereadError
 from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.engine import SaveQuestion, SaveQuestions
+from oneread.store.engine import DecidedSaves, SaveQuestion, SaveQuestions
+from oneread.store.keys import kind_part, view_part
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.rows import VALUE, Cell, EntityRow, Row, cells_of_entity
 from oneread.transactions import outbox
@@ -27,6 +28,7 @@ from oneread.transactions.moves import atomically
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.refusals import is_refusal
 from oneread.transactions.root import Root, next_version, parse_root
+from oneread.transactions.root_rows import entity_in
 from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, Swap, swap
 from oneread.transactions.unit_of_work import HoldersRefused, UnitOfWork
 
@@ -52,7 +54,9 @@ class NativeCommitter(NativeSystem):
         self._fence = fence
         self._followers = followers
         self._inline = inline
-        self._is_plain = followers.of_views is None  # only indexes show what views hold
+        feeds = followers.of_views
+        self._is_plain = feeds is None  # only indexes show what views hold
+        self._followed = frozenset(followers.logs).union(() if feeds is None else feeds.prefixes)
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
@@ -138,8 +142,12 @@ class NativeCommitter(NativeSystem):
             unit = self._unit_behind(fence, store)
             check_unchanged(unit, basis)
         commit.is_deciding = True
-        if self._decide_saves(store, commit, now):
+        decided = self._decide_saves(store, commit, now)
+        if decided is not None:
             commit.is_deciding = False
+            if self._followed:
+                return self._write_decided(unit or self._unit_behind(fence, store), commit, decided, now)
+            store.write_decided(decided)
             _write_beside(store, commit, now)
             return []
         unit = unit or self._unit_behind(fence, store)
@@ -156,10 +164,10 @@ class NativeCommitter(NativeSystem):
         unit.known("system")[FENCE_ROW] = None if fence is None else {VALUE: fence}
         return unit
 
-    def _decide_saves(self, store: CountedStore, commit: Commit, now: int) -> bool:
-        """Lets compiled code decide all changes and writes that; False where Python has to, and nothing was done."""
+    def _decide_saves(self, store: CountedStore, commit: Commit, now: int) -> DecidedSaves | None:
+        """Lets compiled code decide all changes; None where Python has to. Writes nothing."""
         if not store.has_core:
-            return False
+            return None
         numbered = [each for each in commit.changes if each.sequence is not None]
         if numbered:
             take_numbers(numbered, partial(_read_row, store), self.name_of)
@@ -167,20 +175,46 @@ class NativeCommitter(NativeSystem):
         for change in commit.changes:
             question = change.question(seen)
             if question is None:
-                return False
+                return None
             saves.append(question)
         if not saves:
-            return False
+            return None
         basis = commit.basis
         known = () if basis is None else (*basis.rows, *basis.followed)
         decided = store.decide_saves(SaveQuestions(saves, now, self._inline, known, basis is not None))
         if decided is None:
-            return False
+            return None
         for place, saved in enumerate(decided.saved):
             if not commit.changes[place].take_saved(saved, is_followed=decided.has_scanned):
-                return False
-        store.write_decided(decided)
-        return True
+                return None
+        return decided
+
+    def _write_decided(self, unit: UnitOfWork, commit: Commit, decided: DecidedSaves, now: int) -> list[bytes]:
+        """Writes what compiled code decided, with what follows from its rows of feeds and logs, by a unit of nothing.
+
+        Returns the tasks that it leaves.
+        """
+        store = unit.store
+        views, entities = self._followed_rows(store, decided)
+        if not (views or entities):
+            store.write_decided(decided)
+        else:
+            unit.unfollowed = commit.unfollowed
+            store.write_decided(decided, unit.follow_decided(views, entities, now))
+            unit.write_changed()
+        _write_beside(store, commit, now)
+        return outbox.left_by(unit)
+
+    def _followed_rows(self, store: CountedStore, decided: DecidedSaves) -> tuple[Mapping[bytes, Row | None], list[bytes]]:
+        """The rows of views, and the entities, that change by a decision, and from which something may follow."""
+        prefixes = self._followed
+        read, _views, _counts = decided.reads
+        roots, views, _counts = decided.writes
+        rows = [row for row in views if view_part(row[0]) in prefixes]
+        after = store.decided_rows("roots", [row for row in roots if kind_part(row[0]) in prefixes])
+        before = store.decided_rows("roots", [row for row in read if row[0] in after])
+        changed = [key for key, row in after.items() if entity_in(row) != entity_in(before[key])]
+        return store.decided_rows("views", rows), changed
 
     def _attempt_one(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
         """An attempt at a commit of one change.

@@ -12,6 +12,7 @@ from oneread import (
     UPDATED,
     Aggregate,
     Copy,
+    Feed,
     Index,
     Key,
     Model,
@@ -27,6 +28,7 @@ from oneread import (
     least,
     mean,
     newest,
+    on,
     reference,
     rollup,
     shown,
@@ -375,3 +377,160 @@ class Chance:
     def entity(self):
         usual = self.place, self.person, self.a_pass, self.stall, self.line
         return self.one(*usual, self.visit, self.visit, self.visit)()
+
+
+class Club(Model[str]):
+    """A group of feeds, which is logged, and shows totals: what changes these is logged as well."""
+
+    logged = timedelta(hours=1)
+
+    code: Key[str]
+    name: str
+    posts: int = rollup(lambda: PostsOfClub.posts)
+    fans: int = rollup(lambda: FansOfClub.fans)
+
+
+class Fan(Model[int]):
+    number: Key[int]
+    name: str
+
+
+class ClubName(Copy[Club]):
+    name: str
+
+
+class FanName(Copy[Fan]):
+    name: str
+
+
+class Post(Model[UUID]):
+    """An item of feeds, which is logged, and follows the names that it shows."""
+
+    logged = timedelta(hours=1)
+
+    id: Key[UUID]
+    club: ClubName
+    second: Ref[Club] | None
+    at: datetime
+    text: str
+    price: Decimal | None
+    by: FanName | None
+
+
+class Joining(Model[int]):
+    """A membership of feeds: a fan may have several in one club."""
+
+    number: Key[int]
+    fan: Ref[Fan]
+    club: Ref[Club] = reference(on_delete="delete")
+    role: str | None
+    since: date
+
+
+class PostsOfClub(Aggregate[Post]):
+    club: ClubName = by(Post.club)
+    posts: int = count()
+
+
+class FansOfClub(Aggregate[Joining]):
+    club: Ref[Club] = by(Joining.club)
+    fans: int = count()
+
+
+class PostsByText(Index[Post]):
+    watched = timedelta(hours=1)
+
+    text: str = by(Post.text, hashed=True)
+    price: Decimal | None = shown(Post.price)
+
+
+class RowsOfFan(Index[Joining]):
+    watched = timedelta(hours=1)
+
+    fan: Ref[Fan] = by(Joining.fan)
+    since: date = descending(Joining.since)
+
+
+class News(Feed[Post]):
+    expires_after = None
+    watched = timedelta(hours=1)
+    marks = True
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Post.at)
+    club: ClubName = shown(Post.club)
+    text: str = shown(Post.text)
+    price: Decimal | None = shown(Post.price)
+    by: FanName | None = shown(Post.by)
+    joined = on(Post.club, Joining.club)
+
+
+class Asked(Feed[Post]):
+    """By fan and role, of the second club of what has a price."""
+
+    where = field(Post.text) != "b"
+    expires_after = None
+
+    fan: Ref[Fan] = by(Joining.fan)
+    role: str = by(Joining.role)
+    at: datetime = newest(Post.at)
+    joined = on(Post.second, Joining.club)
+
+
+class Last(Feed[Post]):
+    """Of few entries."""
+
+    expires_after = None
+    at_most = 3
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Post.at)
+    text: str = shown(Post.text)
+    joined = on(Post.club, Joining.club)
+
+
+class Loud(Feed[Post]):
+    """Three fans make a club large, and a page merges one."""
+
+    expires_after = None
+    large_group = 2
+    merged_groups = 1
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Post.at)
+    by: FanName | None = shown(Post.by)
+    joined = on(Post.club, Joining.club)
+
+
+FED_MODELS = [Club, Fan, Post, Joining]
+FED = Schema(
+    *FED_MODELS, PostsOfClub, FansOfClub, PostsByText, RowsOfFan, News, Asked, Last, Loud, inline=4
+)  # fmt: skip
+"""Feeds and change logs of each kind."""
+
+
+class FedChance(Chance):
+    """Few clubs, fans and instants, so that items and memberships meet."""
+
+    def club(self):
+        return Club(code=self.one(*"ABC"), name=self.text()[:60])
+
+    def fan(self):
+        return Fan(number=self.random.randrange(5), name=self.one("Ann", "Bea", "Eve"))
+
+    def post(self):
+        at = self.often(datetime(2020, 1, self.random.randrange(1, 5), tzinfo=UTC), self.instant())
+        return Post(
+            id=UUID(int=self.random.randrange(12)), club=ClubName.of(self.one(*"ABC")),
+            second=self.one(None, Club.at(self.one(*"ABC"))), at=at, text=self.text(),
+            price=self.one(None, self.decimal()), by=self.one(None, FanName.of(self.random.randrange(5))),
+        )  # fmt: skip
+
+    def joining(self):
+        return Joining(
+            number=self.random.randrange(14), fan=Fan.at(self.random.randrange(5)), club=Club.at(self.one(*"ABC")),
+            role=self.one(None, "", "x", self.text()), since=date(2020, 1, self.random.randrange(1, 4)),
+        )  # fmt: skip
+
+    def entity(self):
+        return self.one(self.club, self.fan, self.post, self.post, self.post, self.joining, self.joining)()

@@ -14,14 +14,26 @@ from oneread import Key, Model, Schema, connect
 from oneread.engines.lmdb import binding, transaction
 from oneread.errors import OnereadError
 from tests.schemas.trial import make, run
-from tests.unit.derivations.known_to_core import KNOWN, MODELS, Chance, Person, Place, Seen, Stall, Visit
+from tests.unit.derivations.known_to_core import (
+    FED,
+    FED_MODELS,
+    KNOWN,
+    MODELS,
+    Chance,
+    FedChance,
+    Person,
+    Place,
+    Seen,
+    Stall,
+    Visit,
+)
 from tests.unit.derivations.twin import Twin
 
 SEEDS = 60
 HISTORIES = 12
 STEPS = 400
 DAY = date(2020, 1, 1)
-GIVEN = ("people", "stalls", "lines", "made", "changed")
+GIVEN = ("people", "stalls", "lines", "made", "changed", "posts", "fans")
 
 pytestmark = pytest.mark.skipif(binding.Program is None, reason="oneread-native is not installed")
 
@@ -46,6 +58,31 @@ def test_random_values_of_known_models(seed, monkeypatch, tmp_path):
     assert set(twin.decided) == {each.__name__ for each in MODELS}
     assert twin.decided.total() > STEPS // 4
     assert twin.followed > 5
+    assert twin.holders > 3
+    assert twin.together
+    assert twin.patched > 10
+    assert twin.deleted
+    assert twin.in_turn > 3
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_what_follows_from_rows_of_feeds_and_logs(seed, monkeypatch, tmp_path):
+    twin, chance, now = Twin(monkeypatch), FedChance(random.Random(seed)), [1_000_000]
+    with connect(f"lmdb://{tmp_path}/store?durability=none", FED, clock=lambda: now[0], workers=0) as db:
+        kept = []
+        for _ in range(STEPS):
+            now[0] += chance.one(0, 0, 1, 5, 900, -3)
+            with suppress(OnereadError):
+                do(db, chance, kept)
+            if not chance.random.randrange(40):
+                db.drain()
+        db.drain()
+        assert not db.verify().faults
+    assert set(twin.decided) == {each.__name__ for each in FED_MODELS}
+    assert twin.decided.total() > STEPS // 4
+    assert twin.entries > 100
+    assert twin.logged > 50
+    assert twin.tasks > 3
     assert twin.holders > 3
     assert twin.together
     assert twin.patched > 10
@@ -159,7 +196,7 @@ def test_every_table_of_random_schemas_is_a_program():
 
 def test_how_much_of_the_example_sites_is_known():
     known = [program is not None for program in programs_of_examples()]
-    assert (sum(known), len(known)) == (28, 38)
+    assert (sum(known), len(known)) == (34, 38)
 
 
 def programs_of_examples():

@@ -21,7 +21,16 @@ from oneread.engines.lmdb.runs import RowBytes, put_sorted
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import WriterJob
 from oneread.errors import OutcomeUnknown, StoreReplaced
-from oneread.store.engine import CORE_TABLES, Column, DecidedSaves, FirstUnder, SavedEntity, SaveQuestions, differing
+from oneread.store.engine import (
+    CORE_TABLES,
+    Column,
+    DecidedSaves,
+    FirstUnder,
+    SavedEntity,
+    SaveQuestions,
+    StoredRow,
+    differing,
+)
 from oneread.store.requests import Found, Read, Request, Scan
 from oneread.store.rows import Cell, EntityRow, Families, Row, RowRange, Table, as_entity_row, values_of_rows
 
@@ -308,6 +317,10 @@ class Attempt(embedded.RowWrites):
 
     def note_left(self, why: str) -> None:
         """Takes note of why the core has left a decision to Python."""
+
+    def decided_rows(self, table: Table, rows: Sequence[StoredRow]) -> dict[bytes, Row | None]:
+        keys, values = [key for key, _value in rows], [value for _key, value in rows]
+        return dict(zip(keys, row_format.decode_rows(table, keys, values, "dm"), strict=True))
 
     def write_decided(self, decided: DecidedSaves) -> None:
         self._decided = decided
