@@ -36,7 +36,7 @@ enum Why {
     OTHER_SUM      /* the row of a group is not as expected */
 };
 
-enum Table { ROOTS, VIEWS, COUNTS, TABLES };
+enum Table { ROOTS, VIEWS, COUNTS, SYSTEM, TABLES };
 
 enum {
     MOST_FIELDS = 64,
@@ -192,13 +192,17 @@ const uint8_t *end_of_element(const uint8_t *data, const uint8_t *end);
 /* Writes the element of a value. Returns NULL for a value that is not of the type, or that this core does not know. */
 Writer write_element(Writer to, Span value, enum Type type, int is_descending);
 
+/* Writes the element of an instant, of microseconds since 1970, descending: 9 bytes. */
+Writer write_newest_first(Writer to, int64_t microseconds);
+
 /* ---- program.c ---- */
 
 /* The parts of a table; each stops where it is another one: a whole number from 0 to `most`, bytes of such a size, and
- * the elements of an array, in memory of the work. */
+ * the elements of an array, in memory of the work: at most so many, or exactly. */
 unsigned take_number(Work *work, Span value, unsigned most);
 Span take_bytes(Work *work, Span value, size_t least, size_t most);
 Span *take_array(Work *work, Span value, int most, int *count);
+Span *take_exactly(Work *work, Span value, int count);
 
 /* Where a document has a value: a field, and elements of arrays within. */
 typedef struct {
@@ -421,13 +425,13 @@ int value_of_row(Span row, Span *value, uint64_t *stamp);
  * another number where it failed. */
 typedef int (*ReadRow)(void *reader, enum Table table, Span key, Span *value);
 
-/* The first keys from one on, and before another one, at most `most`. Returns how many, or -1 where it failed. What they
- * point to stays. */
-typedef int (*ScanKeys)(void *reader, enum Table table, Span start, Span stop, Span *keys, int most);
+/* The first rows from one key on, and before another one, at most `most`: their keys, and their values unless that is
+ * NULL. Returns how many, or -1 where it failed. What they point to stays. */
+typedef int (*ScanRows)(void *reader, enum Table table, Span start, Span stop, Span *keys, Span *values, int most);
 
 typedef struct {
     ReadRow read;
-    ScanKeys scan;
+    ScanRows scan;
     void *of;
 } Reader;
 
@@ -447,13 +451,13 @@ typedef struct {
     size_t rows, bytes;
 } Counted;
 
-enum { MOST_REQUESTS = 40 };
-
 /* A root row, as it is in the unit. */
 typedef struct {
     Span key;
     uint64_t version, own;
     Span body, record; /* a body without data: there is no entity */
+    Span body_before;  /* as it is stored, and its own version */
+    uint64_t own_before;
     Span more;         /* further cells, spelled out: sequences */
     int is_deleted;
     int is_given, has_followed, is_listed; /* saved by a question; as one that copies what has changed */
@@ -491,15 +495,27 @@ typedef struct {
     Touched *touched; /* those that have not been followed */
     size_t touched_count, touched_room;
     Rows reads, writes;
-    Counted requests[MOST_REQUESTS]; /* as many as Python makes, in no order */
-    int request_count;
+    Counted *requests; /* as many as Python makes, in no order */
+    size_t request_count, request_room;
 } Unit;
 
-enum { LAYOUT_BYTES = 2, MOST_KEY = 511 };
+enum { LAYOUT_BYTES = 2, VIEW_BYTES = 4, MOST_KEY = 511 };
 
 extern const Span NOTHING; /* no bytes, which is a value */
 
 Span joined(Work *work, Span one, Span two, Span three);
+
+/* Where the keys end that begin so. */
+Span end_of(Work *work, Span prefix);
+
+/* What has this key in a map, or else new memory of zeros, which begins with the key. */
+void *item_at(Work *work, Map *map, Span key, size_t size);
+
+/* Where `count` items of a size have room for one more: where they are, or in twice as much memory. */
+void *with_room(Work *work, void *first, size_t count, size_t *room, size_t size);
+
+/* Reads a row, and notes that; the caller counts the request. */
+Span read_row(Unit *unit, enum Table table, Span key);
 
 /* Reads the bytes of a root row that has a living entity; stops at every other, and where it has
  * sequences. And the number of bytes of any root row as costs count it; 0 for one that this core does not know. */
@@ -592,12 +608,14 @@ typedef struct {
     const Span *known; /* keys of root rows whose request was counted */
     size_t known_count;
     int is_in_turn; /* what follows from each is decided before the next one; else after all */
+    Span followed; /* the table of logs and feeds; empty where there are none */
 } Questions;
 
 typedef struct {
     Unit *unit;
     Saved *saved; /* one for each question */
-    int has_scanned;
+    int has_looked;  /* for holders: those that there are follow */
+    int is_complete; /* what follows from changed rows of views, and entities, is in the unit as well */
 } Answer;
 
 /* Decides. The answer's memory is the work's. Stops with the reason where Python has to decide. */
@@ -636,5 +654,38 @@ extern const uint8_t BACK_REFERENCES[2], HOLDS[2];
 
 /* Lets the holders of a source follow it, whose digests of what is copied were `before`. */
 void follow_holders(Unit *unit, const Questions *asked, Root *source, Span before, Span after);
+
+/* ---- views.c, feeds.c, logs.c ---- */
+
+/* How changed rows with a prefix are logged: the key of the log, and how many bytes of theirs it leaves out. */
+typedef struct {
+    Span prefix, key;
+    unsigned cut;
+} Log;
+
+/* A feed: the prefixes of its entries, items and memberships, how many elements of their keys are the group and the
+ * member, and how an entry begins; that is empty where this core does not know the feed. */
+typedef struct {
+    Span prefix, items, members;
+    int group, member;
+    Span head;
+    size_t cut;  /* bytes at the end of an item's row that an entry does not have */
+    Span oldest; /* what stands behind the member in the key of an entry that has expired, and of all behind it */
+} Feed;
+
+typedef struct {
+    const Log *logs;
+    const Feed *feeds;
+    int log_count, feed_count;
+} Followed;
+
+/* Adds what follows from the rows that a unit writes, which are sorted, and are afterwards. Returns 0, with the unit as
+ * before, where Python has to. */
+int follow_views(Unit *unit, const Questions *asked);
+
+/* Adds the entries of feeds; the other one what logs have of all that is written, sorted. Each stops where Python has to
+ * follow. */
+void follow_feeds(Unit *unit, const Questions *asked, const Followed *followed);
+void log_changes(Unit *unit, const Followed *followed);
 
 #endif

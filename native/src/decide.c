@@ -420,7 +420,7 @@ static void decide_one(Decision *made, const Questions *all, const Question *ask
         store_one(made, saved);
     if (asked->number) note_number(made);
     made->seen->is_given = 1;
-    answer->has_scanned |= follow(made, all, &before);
+    answer->has_looked |= follow(made, all, &before);
     if (all->is_in_turn) follow_groups(unit, all);
 }
 
@@ -475,5 +475,6 @@ void decide(Work *work, const Questions *asked, Reader reader, Answer *answer) {
     take_followed(unit, asked, answer->saved);
     settle_sums(unit);
     sort_writes(unit);
+    answer->is_complete = follow_views(unit, asked);
     count_writes(unit);
 }

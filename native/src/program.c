@@ -24,7 +24,7 @@ Span *take_array(Work *work, Span value, int most, int *count) {
     return found;
 }
 
-static Span *take_exactly(Work *work, Span value, int count) {
+Span *take_exactly(Work *work, Span value, int count) {
     int found;
     Span *parts = take_array(work, value, count, &found);
     if (found != count) stop(work, BAD_PROGRAM);

@@ -85,7 +85,7 @@ def differing(table: Table, key: bytes) -> Corrupt:
 NeededRow: TypeAlias = tuple[Table, bytes, "bytes | bool | None"]
 """A row, and the one value that it must have; True where it must be there, None where it must not."""
 
-CORE_TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts")
+CORE_TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts", "system")
 """Those that compiled code reads and writes."""
 
 StoredRow: TypeAlias = tuple[bytes, "bytes | None"]
@@ -139,6 +139,8 @@ class SaveQuestions(msgspec.Struct, frozen=True, gc=False):
     """The keys of root rows that were read, and counted, before."""
     is_in_turn: bool = False
     """What follows from each is decided before the next one, as in a transaction; else after all of them."""
+    followed: bytes = b""
+    """The table of the feeds and change logs of the schema; empty where it has none."""
 
 
 class SavedEntity(msgspec.Struct, frozen=True, gc=False):
@@ -159,7 +161,11 @@ class DecidedSaves(msgspec.Struct, frozen=True, gc=False):
     requests: tuple[tuple[int, int], ...]
     """The rows and bytes of the requests that Python would make for it."""
     has_scanned: bool
+    """It has read ranges."""
+    has_looked: bool = False
     """Holders were looked for, and those that there are follow."""
+    is_complete: bool = True
+    """What follows from rows of feeds and of change logs is among the rows as well."""
 
 
 class AddQuestion(NamedTuple):

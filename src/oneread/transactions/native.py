@@ -6,16 +6,18 @@ protocol, and docs/decisions/0004-native-keeps-no-history.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
+
+import msgspec
 
 from oneread.errors import NotUnique, OnereadError
 from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.engine import DecidedSaves, SaveQuestion, SaveQuestions
-from oneread.store.keys import kind_part, view_part
+from oneread.store.keys import kind_part
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.rows import VALUE, Cell, EntityRow, Row, cells_of_entity
 from oneread.transactions import outbox
@@ -34,6 +36,8 @@ from oneread.transactions.unit_of_work import HoldersRefused, UnitOfWork
 
 MANY: Final = 100
 """Changes of a commit whose objects the garbage collector need not look at meanwhile."""
+
+_pack: Final = msgspec.msgpack.Encoder().encode
 
 T = TypeVar("T")
 
@@ -54,9 +58,8 @@ class NativeCommitter(NativeSystem):
         self._fence = fence
         self._followers = followers
         self._inline = inline
-        feeds = followers.of_views
-        self._is_plain = feeds is None  # only indexes show what views hold
-        self._followed = frozenset(followers.logs).union(() if feeds is None else feeds.prefixes)
+        self._is_plain = followers.of_views is None  # only indexes show what views hold
+        self._followed = _table_of(followers)
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
@@ -145,8 +148,8 @@ class NativeCommitter(NativeSystem):
         decided = self._decide_saves(store, commit, now)
         if decided is not None:
             commit.is_deciding = False
-            if self._followed:
-                return self._write_decided(unit or self._unit_behind(fence, store), commit, decided, now)
+            if not decided.is_complete:
+                return self._write_followed(unit or self._unit_behind(fence, store), commit, decided, now)
             store.write_decided(decided)
             _write_beside(store, commit, now)
             return []
@@ -166,7 +169,7 @@ class NativeCommitter(NativeSystem):
 
     def _decide_saves(self, store: CountedStore, commit: Commit, now: int) -> DecidedSaves | None:
         """Lets compiled code decide all changes; None where Python has to. Writes nothing."""
-        if not store.has_core:
+        if not store.has_core or commit.unfollowed:
             return None
         numbered = [each for each in commit.changes if each.sequence is not None]
         if numbered:
@@ -181,40 +184,32 @@ class NativeCommitter(NativeSystem):
             return None
         basis = commit.basis
         known = () if basis is None else (*basis.rows, *basis.followed)
-        decided = store.decide_saves(SaveQuestions(saves, now, self._inline, known, basis is not None))
+        asked = SaveQuestions(saves, now, self._inline, known, basis is not None, self._followed)
+        decided = store.decide_saves(asked)
         if decided is None:
             return None
         for place, saved in enumerate(decided.saved):
-            if not commit.changes[place].take_saved(saved, is_followed=decided.has_scanned):
+            if not commit.changes[place].take_saved(saved, is_followed=decided.has_looked):
                 return None
         return decided
 
-    def _write_decided(self, unit: UnitOfWork, commit: Commit, decided: DecidedSaves, now: int) -> list[bytes]:
+    def _write_followed(self, unit: UnitOfWork, commit: Commit, decided: DecidedSaves, now: int) -> list[bytes]:
         """Writes what compiled code decided, with what follows from its rows of feeds and logs, by a unit of nothing.
 
         Returns the tasks that it leaves.
         """
         store = unit.store
-        views, entities = self._followed_rows(store, decided)
-        if not (views or entities):
-            store.write_decided(decided)
-        else:
-            unit.unfollowed = commit.unfollowed
-            store.write_decided(decided, unit.follow_decided(views, entities, now))
-            unit.write_changed()
+        read, _views, *_others = decided.reads
+        roots, views, *_others = decided.writes
+        logged = [row for row in roots if kind_part(row[0]) in self._followers.logs]
+        before = store.decided_rows("roots", [row for row in read if kind_part(row[0]) in self._followers.logs])
+        after = store.decided_rows("roots", logged)
+        changed = [key for key, row in after.items() if entity_in(row) != entity_in(before[key])]
+        following = unit.follow_decided(store.decided_rows("views", views), changed, now)
+        store.write_decided(decided, following)
+        unit.write_changed()
         _write_beside(store, commit, now)
         return outbox.left_by(unit)
-
-    def _followed_rows(self, store: CountedStore, decided: DecidedSaves) -> tuple[Mapping[bytes, Row | None], list[bytes]]:
-        """The rows of views, and the entities, that change by a decision, and from which something may follow."""
-        prefixes = self._followed
-        read, _views, _counts = decided.reads
-        roots, views, _counts = decided.writes
-        rows = [row for row in views if view_part(row[0]) in prefixes]
-        after = store.decided_rows("roots", [row for row in roots if kind_part(row[0]) in prefixes])
-        before = store.decided_rows("roots", [row for row in read if row[0] in after])
-        changed = [key for key, row in after.items() if entity_in(row) != entity_in(before[key])]
-        return store.decided_rows("views", rows), changed
 
     def _attempt_one(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
         """An attempt at a commit of one change.
@@ -407,6 +402,13 @@ class TaskStep:
         """Lets the entities that show these groups follow them, and what follows from that."""
         assert self._cascade is not None, "a step begins before it decides"
         self._cascade.show_groups(groups)
+
+
+def _table_of(followers: FollowChanges) -> bytes:
+    """The feeds and change logs of a schema for compiled code; empty where there are none."""
+    feeds = () if followers.of_views is None else followers.of_views.table
+    logs = [(prefix, *each) for prefix, each in followers.logs.items()]
+    return _pack((logs, feeds)) if logs or feeds else b""
 
 
 def _until_written(attempt: Callable[[RefusedHolders], T]) -> T:

@@ -10,7 +10,6 @@ time it is a tombstone, a value that says "removed" (rule 18 of the commit proto
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from oneread.plans.counted import CountedStore
@@ -29,8 +28,8 @@ class ViewFollower(Protocol):
     """Makes the rows that follow from other rows of `views`: the entries of feeds."""
 
     @property
-    def prefixes(self) -> AbstractSet[bytes]:
-        """Those of the rows from which something may follow."""
+    def table(self) -> Sequence[tuple[object, ...]]:
+        """The same for compiled code, as `Feed` of core.h has it."""
         ...
 
     def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int, /) -> None:

@@ -477,6 +477,41 @@ class Asked(Feed[Post]):
     joined = on(Post.second, Joining.club)
 
 
+class Notice(Model[int]):
+    """An item that is soon too old for its feed."""
+
+    number: Key[int]
+    club: Ref[Club]
+    at: datetime
+
+
+class Recent(Feed[Notice]):
+    expires_after = timedelta(seconds=4)
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Notice.at)
+    number: int = shown(Notice.number)
+    joined = on(Notice.club, Joining.club)
+
+
+class Ending(Model[int]):
+    """An item that expires."""
+
+    ttl = expires("until")
+
+    number: Key[int]
+    club: Ref[Club]
+    until: datetime | None
+
+
+class Endings(Feed[Ending]):
+    expires_after = timedelta(days=800_000)
+
+    fan: Ref[Fan] = by(Joining.fan)
+    until: datetime = newest(Ending.until)
+    joined = on(Ending.club, Joining.club)
+
+
 class Last(Feed[Post]):
     """Of few entries."""
 
@@ -503,10 +538,11 @@ class Loud(Feed[Post]):
 
 
 FED_MODELS = [Club, Fan, Post, Joining]
-FED = Schema(
-    *FED_MODELS, PostsOfClub, FansOfClub, PostsByText, RowsOfFan, News, Asked, Last, Loud, inline=4
-)  # fmt: skip
-"""Feeds and change logs of each kind."""
+_FED = [*FED_MODELS, PostsOfClub, FansOfClub, PostsByText, RowsOfFan, News, Asked, Notice, Recent, Ending, Endings]
+FED = Schema(*_FED, inline=4)
+"""Feeds and change logs that follow in compiled code."""
+FED_BY_PYTHON = Schema(*_FED, Last, Loud, inline=4)
+"""Where feeds of other kinds follow as well."""
 
 
 class FedChance(Chance):
@@ -532,5 +568,12 @@ class FedChance(Chance):
             role=self.one(None, "", "x", self.text()), since=date(2020, 1, self.random.randrange(1, 4)),
         )  # fmt: skip
 
+    def notice(self):
+        at = datetime.fromtimestamp(self.random.randrange(995, 1030), UTC)
+        club = Club.at(self.one(*"ABC"))
+        number = self.random.randrange(9)
+        return self.one(Notice(number=number, club=club, at=at), Ending(number=number, club=club, until=at))
+
     def entity(self):
-        return self.one(self.club, self.fan, self.post, self.post, self.post, self.joining, self.joining)()
+        usual = self.post, self.post, self.post, self.joining, self.joining, self.joining
+        return self.one(*usual, self.club, self.fan, self.notice)()

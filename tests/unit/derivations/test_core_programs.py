@@ -16,6 +16,7 @@ from oneread.errors import OnereadError
 from tests.schemas.trial import make, run
 from tests.unit.derivations.known_to_core import (
     FED,
+    FED_BY_PYTHON,
     FED_MODELS,
     KNOWN,
     MODELS,
@@ -68,7 +69,8 @@ def test_random_values_of_known_models(seed, monkeypatch, tmp_path):
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_what_follows_from_rows_of_feeds_and_logs(seed, monkeypatch, tmp_path):
     twin, chance, now = Twin(monkeypatch), FedChance(random.Random(seed)), [1_000_000]
-    with connect(f"lmdb://{tmp_path}/store?durability=none", FED, clock=lambda: now[0], workers=0) as db:
+    schema = FED_BY_PYTHON if seed % 4 == 3 else FED
+    with connect(f"lmdb://{tmp_path}/store?durability=none", schema, clock=lambda: now[0], workers=0) as db:
         kept = []
         for _ in range(STEPS):
             now[0] += chance.one(0, 0, 1, 5, 900, -3)
@@ -82,6 +84,7 @@ def test_what_follows_from_rows_of_feeds_and_logs(seed, monkeypatch, tmp_path):
     assert twin.decided.total() > STEPS // 4
     assert twin.entries > 100
     assert twin.logged > 50
+    assert 3 < twin.by_python < twin.decided.total() // (1 if schema is FED_BY_PYTHON else 3)
     assert twin.tasks > 3
     assert twin.holders > 3
     assert twin.together

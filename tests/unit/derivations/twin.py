@@ -4,6 +4,7 @@ import copy
 from collections import Counter
 
 from oneread.derivations.changes import Delete, Patch
+from oneread.engines.lmdb.row_format import ENTRY
 from oneread.engines.lmdb.transaction import Attempt
 from oneread.errors import OnereadError
 from oneread.transactions.commit import Commit
@@ -22,7 +23,7 @@ class Twin:
     def __init__(self, patch):
         self.decided, self.left = Counter(), Counter()
         self.followed = self.holders = self.together = self.patched = self.deleted = self.in_turn = 0
-        self.entries = self.logged = self.tasks = 0
+        self.entries = self.logged = self.tasks = self.by_python = 0
         self._decide_saves, self._attempt_first = NativeCommitter._decide_saves, NativeCommitter._attempt_first
 
         def attempt(committer, store, commit):
@@ -84,10 +85,11 @@ class Twin:
         self.in_turn += commit.basis is not None
         self.patched += isinstance(commit.changes[0], Patch)
         self.deleted += isinstance(commit.changes[0], Delete)
-        self.followed += decided.has_scanned
+        self.followed += decided.has_looked
+        self.by_python += not decided.is_complete
         self.holders += len(decided.writes[0]) - len(names)
         self.together += len(names) if len(names) > 1 else 0
-        self.entries += len(aside._rows._written.get("views", ())) - len(decided.writes[1])
+        self.entries += sum(is_entry(row) for row in aside._rows._written.get("views", {}).values())
         self.logged += bool(aside._rows._written.get("system"))
         self.tasks += len(tasks)
         return tasks, [shown_of(each) for each in commit.changes]
@@ -118,6 +120,10 @@ def rows_of(store, is_alone):
     """What was written, without what a commit does beside its changes."""
     written = store._rows._written
     return {table: rows for table, rows in written.items() if rows and (is_alone or table != "system")}
+
+
+def is_entry(row):
+    return row is not None and row[0] >> 5 == ENTRY
 
 
 def shown_of(change):

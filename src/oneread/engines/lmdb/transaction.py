@@ -290,7 +290,7 @@ class Attempt(embedded.RowWrites):
         if self._written:
             return None
         transaction: Any = self._transaction
-        tables = self._tables["roots"], self._tables["views"], self._tables["counts"]
+        tables = tuple([self._tables[each] for each in CORE_TABLES])
         questions: list[tuple[Any, ...]] = []
         following: dict[bytes, None] = {}
         for each in asked.saves:
@@ -305,8 +305,9 @@ class Attempt(embedded.RowWrites):
         followers = tuple([each for each in map(program_of, following) if each is not None]) if following else ()
         try:
             found = transaction.decide(
-                tables, tuple(questions), asked.now, followers, asked.most_holders, asked.known, asked.is_in_turn
-            )
+                tables, tuple(questions), asked.now, followers, asked.most_holders, asked.known, asked.is_in_turn,
+                asked.followed,
+            )  # fmt: skip
         except binding.Error as failure:
             raise translate(failure, self._path) from failure
         if type(found) is str:
