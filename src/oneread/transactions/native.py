@@ -198,12 +198,10 @@ class NativeCommitter(NativeSystem):
 
         Returns the tasks that it leaves.
         """
-        store = unit.store
-        read, _views, *_others = decided.reads
-        roots, views, *_others = decided.writes
-        logged = [row for row in roots if kind_part(row[0]) in self._followers.logs]
-        before = store.decided_rows("roots", [row for row in read if kind_part(row[0]) in self._followers.logs])
-        after = store.decided_rows("roots", logged)
+        store, logs = unit.store, self._followers.logs
+        read, roots, views = decided.reads[0], decided.writes[0], decided.writes[1]
+        after = store.decided_rows("roots", [row for row in roots if kind_part(row[0]) in logs])
+        before = store.decided_rows("roots", [row for row in read if row[0] in after])
         changed = [key for key, row in after.items() if entity_in(row) != entity_in(before[key])]
         following = unit.follow_decided(store.decided_rows("views", views), changed, now)
         store.write_decided(decided, following)

@@ -414,7 +414,18 @@ class Post(Model[UUID]):
     at: datetime
     text: str
     price: Decimal | None
+    rank: int | None
     by: FanName | None
+
+
+class Remark(Model[Ref[Club], int]):
+    """A child, whose number changes the row of its club, and not the club."""
+
+    child_of = Club
+
+    club: Key[Ref[Club]]
+    number: Key[int] = GENERATED
+    text: str
 
 
 class Joining(Model[int]):
@@ -461,6 +472,7 @@ class News(Feed[Post]):
     club: ClubName = shown(Post.club)
     text: str = shown(Post.text)
     price: Decimal | None = shown(Post.price)
+    rank: int | None = shown(Post.rank)
     by: FanName | None = shown(Post.by)
     joined = on(Post.club, Joining.club)
 
@@ -537,12 +549,14 @@ class Loud(Feed[Post]):
     joined = on(Post.club, Joining.club)
 
 
-FED_MODELS = [Club, Fan, Post, Joining]
+FED_MODELS = [Club, Fan, Post, Joining, Remark]
 _FED = [*FED_MODELS, PostsOfClub, FansOfClub, PostsByText, RowsOfFan, News, Asked, Notice, Recent, Ending, Endings]
 FED = Schema(*_FED, inline=4)
 """Feeds and change logs that follow in compiled code."""
 FED_BY_PYTHON = Schema(*_FED, Last, Loud, inline=4)
 """Where feeds of other kinds follow as well."""
+FED_WIDELY = Schema(*_FED, inline=200)
+"""Where many follow in the commit."""
 
 
 class FedChance(Chance):
@@ -559,7 +573,8 @@ class FedChance(Chance):
         return Post(
             id=UUID(int=self.random.randrange(12)), club=ClubName.of(self.one(*"ABC")),
             second=self.one(None, Club.at(self.one(*"ABC"))), at=at, text=self.text(),
-            price=self.one(None, self.decimal()), by=self.one(None, FanName.of(self.random.randrange(5))),
+            price=self.one(None, self.decimal()), rank=self.one(None, self.integer()),
+            by=self.one(None, FanName.of(self.random.randrange(5))),
         )  # fmt: skip
 
     def joining(self):
@@ -576,4 +591,7 @@ class FedChance(Chance):
 
     def entity(self):
         usual = self.post, self.post, self.post, self.joining, self.joining, self.joining
-        return self.one(*usual, self.club, self.fan, self.notice)()
+        return self.one(*usual, *usual, self.club, self.club, self.fan, self.fan, self.notice, self.notice, self.remark)()
+
+    def remark(self):
+        return Remark(club=Club.at(self.one(*"ABC")), text=self.text()[:60])
