@@ -7,7 +7,12 @@
 
 #include <string.h>
 
-enum { FRAME_BYTES = 4, LENGTH_BYTES = 2, MOST_NAMES = 100, MOST_ENTRIES = 50000, BUCKETS = 64, MOST_SHOWN_BY = 0xffff };
+enum { FRAME_BYTES = 4, LENGTH_BYTES = 2, MOST_SHOWN_BY = 0xffff };
+enum {
+    MOST_NAMES = 100,     /* of memberships that show an entry */
+    MOST_ENTRIES = 50000, /* of one commit, unless more follow a row */
+    BUCKETS = 64          /* of tasks */
+};
 
 /* A membership that shows an entry: the group, and the membership. */
 typedef struct Name Name;
@@ -131,7 +136,7 @@ static Span behind(Span key, size_t size) {
 static uint64_t take_frame(Work *work, Span row, Span *source, Span *rest) {
     Span value;
     uint64_t stamp;
-    if (row.size < ONE_HEAD || row.data[0] >> 5 != FORM_ONE || !value_of_row(row, &value, &stamp)) stop(work, OTHER_ROW);
+    if (!value_of_row(row, &value, &stamp) || row.data[0] >> 5 != FORM_ONE) stop(work, OTHER_ROW);
     if (value.size < FRAME_BYTES || value.data[0] == 0xc1) stop(work, OTHER_ROW); /* ints beyond 64 bits */
     const size_t size = (size_t)number_at(value.data, LENGTH_BYTES);
     const size_t group = (size_t)number_at(value.data + LENGTH_BYTES, LENGTH_BYTES);
@@ -287,10 +292,10 @@ static enum Side side_of(const Delivery *made, const Row *row, const Feed **feed
     if (row->table != VIEWS) return NEITHER;
     for (int i = 0; i < made->followed->feed_count; i++) {
         const Feed *each = *feed = &made->followed->feeds[i];
-        const enum Side side = is_under(row->key, each->items) ? ITEMS : is_under(row->key, each->members) ? MEMBERS : NEITHER;
-        if (side == NEITHER) continue;
+        const int is_item = is_under(row->key, each->items);
+        if (!is_item && !is_under(row->key, each->members)) continue;
         if (!each->head.size) stop(made->unit->work, COPIED); /* a feed that this core does not know */
-        return side;
+        return is_item ? ITEMS : MEMBERS;
     }
     return NEITHER;
 }
@@ -401,7 +406,8 @@ static void show_entry(Unit *unit, const Entry *entry) {
     for (const Name *each = entry->given; each; each = each->next) all = add_sorted(work, names, all, each->membership);
     for (int i = 0; i < count; i++)
         if (!contains(entry->gone, stored[i])) all = add_sorted(work, names, all, stored[i]);
-    const Span shown_by = packed(work, names, all), rest = joined(work, entry->member->shown, entry->item->rest, NOTHING);
+    const Span shown_by = packed(work, names, all);
+    const Span rest = joined(work, entry->member->shown, entry->item->rest, NOTHING);
     const Span value = joined(work, entry->feed->head, entry->item->source, rest);
     if (entry->stored.data && is_same(row.shown_by, shown_by) && is_same(row.value, value) &&
         row.stamp == entry->item->stamp)

@@ -98,6 +98,7 @@ static void add_entries(Unit *unit, const Logged *to) {
 
 void log_changes(Unit *unit, const Followed *followed) {
     const size_t size = ((size_t)followed->log_count + 1) * sizeof(Logged);
+    if (!followed->log_count) return;
     Logging made = {unit, followed, take_memory(unit->work, size)};
     memset(made.logged, 0, size);
     note_changes(&made);

@@ -54,11 +54,12 @@ static void follow_all(Unit *unit, const Questions *asked) {
     Span *parts = take_exactly(unit->work, asked->followed, 2);
     followed.logs = take_logs(unit->work, parts[0], &followed.log_count);
     followed.feeds = take_feeds(unit->work, parts[1], unit->now, &followed.feed_count);
-    const size_t before = unit->writes.count;
+    size_t before = unit->writes.count;
     follow_feeds(unit, asked, &followed);
     if (unit->writes.count > before) sort_writes(unit);
+    before = unit->writes.count;
     log_changes(unit, &followed);
-    sort_writes(unit);
+    if (unit->writes.count > before) sort_writes(unit);
 }
 
 int follow_views(Unit *unit, const Questions *asked) {

@@ -36,7 +36,6 @@ from oneread.store.rows import (
     rows_of_values,
 )
 
-
 NO_ROWS: Final[Mapping[bytes, Row | None]] = MappingProxyType({})
 
 

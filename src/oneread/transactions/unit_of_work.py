@@ -177,9 +177,10 @@ class UnitOfWork(OverlayRows):
             self._log_changes(entities, now)
 
     def _log_changes(self, entities: Iterable[bytes], now: int) -> None:
-        """Adds the rows of watched views that changed to their logs, removed ones first, and changed entities to theirs.
+        """Adds the rows of watched views that changed to their logs, removed ones first, and these entities to theirs.
 
-        All rows that commits, tasks and repairs change pass through here, but for those of a commit alone.
+        All rows that commits, tasks and repairs change pass through here, but for those of a commit alone, and of one
+        whose logs compiled code has written.
         """
         found = logged_keys(self._logs, self.changed("views"), entities)
         if found:

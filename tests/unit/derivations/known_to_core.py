@@ -591,7 +591,9 @@ class FedChance(Chance):
 
     def entity(self):
         usual = self.post, self.post, self.post, self.joining, self.joining, self.joining
-        return self.one(*usual, *usual, self.club, self.club, self.fan, self.fan, self.notice, self.notice, self.remark)()
+        return self.one(
+            *usual, *usual, self.club, self.club, self.fan, self.fan, self.notice, self.notice, self.remark
+        )()
 
     def remark(self):
         return Remark(club=Club.at(self.one(*"ABC")), text=self.text()[:60])

@@ -101,7 +101,7 @@ def test_what_follows_from_rows_of_feeds_and_logs(seed, monkeypatch, tmp_path):
 
 @pytest.fixture
 def fed(twin, tmp_path):
-    """A store with a club and a fan, whose logs have entries."""
+    """A store with a club and a fan, whose logs have entries, and what was decided twice in it."""
     with connect(f"lmdb://{tmp_path}/store?durability=none", FED_WIDELY, workers=0) as db:
         db.save(Club(code="A", name="Ulm"))
         db.save(Fan(number=1, name="Ann"))
@@ -110,6 +110,7 @@ def fed(twin, tmp_path):
         yield db
         db.drain()
         assert not db.verify().faults
+        assert twin.entries
 
 
 def test_entries_of_a_log_have_a_hundred_keys(twin, fed):

@@ -56,7 +56,7 @@ class Twin:
         assert found is None, (error, found)
 
     def _by_core(self, patch, where, commit):
-        """What compiled code makes of a commit, beside nothing: its tasks, and what it shows; None if it is Python's."""
+        """What compiled code makes of a commit, beside nothing: its tasks, and what it shows; None if Python's."""
         committer, store, aside = where
         alone = Commit(commit.changes, commit.swaps, commit.basis, unfollowed=commit.unfollowed)
         kept = []

@@ -71,7 +71,9 @@ def followers_of(asked):
 
 
 def decide(store, transaction, asked):
-    return transaction.decide(store.tables, (question_of(asked),), NOW, followers_of(asked), INLINE, (), True, store.followed)
+    return transaction.decide(
+        store.tables, (question_of(asked),), NOW, followers_of(asked), INLINE, (), True, store.followed
+    )
 
 
 def mutated(chance, data):
@@ -152,7 +154,9 @@ def test_mutated_tables(store):
             for sources in (asked.sources, (*asked.sources, None)[: count + 1], asked.sources[:-1]):
                 question = (program, asked.key, asked.document, sources, *question_of(asked)[4:])
                 with suppress(TypeError):  # another number of references
-                    reading.decide(store.tables, (question,), NOW, followers_of(asked), INLINE, (), False, store.followed)
+                    reading.decide(
+                        store.tables, (question,), NOW, followers_of(asked), INLINE, (), False, store.followed
+                    )
     assert refused > ROUNDS // 4
 
 
