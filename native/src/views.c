@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MOST_FOLLOWED = 1000, MOST_ELEMENTS = 16, MOST_NAME = 64 };
+enum { MOST_FOLLOWED = 1000, MOST_ELEMENTS = 64, MOST_NAME = 64 };
 
 static const Log *take_logs(Work *work, Span value, int *count) {
     Span *given = take_array(work, value, MOST_FOLLOWED, count);

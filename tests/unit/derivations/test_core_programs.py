@@ -130,14 +130,25 @@ def test_entries_that_many_memberships_show(twin, fed):
         assert (twin.by_python > 0) == by_python
 
 
-@pytest.mark.parametrize(("items", "by_python"), [(250, 0), (251, 1)])
-def test_entries_of_a_bulk(items, by_python, twin, fed):
-    """So many follow in one commit at most; tasks do the rest."""
+def test_entries_of_a_bulk_of_items(twin, fed):
+    """50,000 follow in one commit at most; tasks do the rest."""
+    fed.save(Club(code="B", name=""))
     fed.save_all([Fan(number=number, name="") for number in range(2, 201)])
-    fed.save_all([msgspec.structs.replace(joining_of(number), fan=Fan.at(number)) for number in range(2, 201)])
+    members = [msgspec.structs.replace(joining_of(number), fan=Fan.at(number)) for number in range(2, 201)]
+    fed.save_all([*members, msgspec.structs.replace(joining_of(201), club=Club.at("B"))])
+    fed.save_all([msgspec.structs.replace(each, number=each.number + 300, club=Club.at("B")) for each in members])
     twin.by_python = 0
-    fed.save_all([post_of(number) for number in range(1, items + 1)])
-    assert twin.by_python == by_python
+    others = [msgspec.structs.replace(post_of(300 + number), club=ClubName.of("B")) for number in range(125)]
+    fed.save_all([*[post_of(number) for number in range(1, 127)], *others])
+    assert twin.by_python == 1
+
+
+def test_entries_of_a_bulk_of_memberships(twin, fed):
+    fed.save_all([Fan(number=number, name="") for number in range(2, 260)])
+    fed.save_all([post_of(number) for number in range(1, 200)])
+    twin.by_python = 0
+    fed.save_all([msgspec.structs.replace(joining_of(number), fan=Fan.at(number)) for number in range(2, 253)])
+    assert twin.by_python == 1
 
 
 def test_an_entry_of_a_member_who_comes_and_goes_in_one_commit(twin, fed):
@@ -151,6 +162,21 @@ def test_an_entry_of_a_member_who_comes_and_goes_in_one_commit(twin, fed):
     fed.transact(move)
     fed.transact(lambda tx: [tx.save(joining_of(0)), tx.delete(Joining, 1), tx.save(post_of(0))])
     assert (twin.in_turn, twin.by_python) == (2, 0)
+
+
+def test_members_leave_in_the_commit_of_an_item(twin, tmp_path):
+    """There were too many for one commit before."""
+    with connect(f"lmdb://{tmp_path}/store?durability=none", FED, workers=0) as db:
+        db.save(Club(code="A", name="Ulm"))
+        db.save_all([Fan(number=number, name="") for number in range(6)])
+        db.save(post_of(0))
+        for number in range(6):
+            db.save(msgspec.structs.replace(joining_of(number), fan=Fan.at(number)))
+        twin.by_python = 0
+        db.transact(lambda tx: [tx.delete(Joining, 1), tx.delete(Joining, 2), tx.save(post_of(1))])
+        assert (twin.in_turn, twin.by_python) == (1, 0)
+        db.drain()
+        assert not db.verify().faults
 
 
 def post_of(number):
