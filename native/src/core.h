@@ -36,7 +36,7 @@ enum Why {
     OTHER_SUM      /* the row of a group is not as expected */
 };
 
-enum Table { ROOTS, VIEWS, COUNTS, TABLES };
+enum Table { ROOTS, VIEWS, COUNTS, SYSTEM, TABLES };
 
 enum {
     MOST_FIELDS = 64,
@@ -53,7 +53,8 @@ enum {
     MOST_DEPTH = 32,
     MOST_PARTS = 8,
     MOST_CONDITIONS = 60,
-    MOST_OWN = 16
+    MOST_OWN = 16,
+    FRAMED_ITEMS = 2 /* whose lengths are in a framed row, before all items */
 };
 
 /* ---- work.c: the memory of one call, and its way out ---- */
@@ -191,13 +192,17 @@ const uint8_t *end_of_element(const uint8_t *data, const uint8_t *end);
 /* Writes the element of a value. Returns NULL for a value that is not of the type, or that this core does not know. */
 Writer write_element(Writer to, Span value, enum Type type, int is_descending);
 
+/* Writes the element of an instant, of microseconds since 1970, descending: 9 bytes. */
+Writer write_newest_first(Writer to, int64_t microseconds);
+
 /* ---- program.c ---- */
 
 /* The parts of a table; each stops where it is another one: a whole number from 0 to `most`, bytes of such a size, and
- * the elements of an array, in memory of the work. */
+ * the elements of an array, in memory of the work: at most so many, or exactly. */
 unsigned take_number(Work *work, Span value, unsigned most);
 Span take_bytes(Work *work, Span value, size_t least, size_t most);
 Span *take_array(Work *work, Span value, int most, int *count);
+Span *take_exactly(Work *work, Span value, int count);
 
 /* Where a document has a value: a field, and elements of arrays within. */
 typedef struct {
@@ -227,8 +232,9 @@ typedef struct {
     Path path;
 } Item;
 
-/* Of an operation: the bytes are complemented; the record keeps a value that is not in the usual form. */
-enum Flag { DESCENDING = 1, IN_DIGITS = 2, HASHED = 4, FLAGS = 7 };
+/* Of an operation: the bytes are complemented; the record keeps a value that is not in the usual form; the key has a
+ * digest; the row of a part of a feed is framed. */
+enum Flag { DESCENDING = 1, IN_DIGITS = 2, HASHED = 4, FRAMED = 8, FLAGS = 15 };
 
 enum Code { ELEMENT = 1, REFERENCE, PLACE, ROW, AMOUNTS, SUM, EXTREME, EXTREMUM, END, SPREAD, SKIP, LAST_CODE = SKIP };
 
@@ -238,7 +244,7 @@ typedef struct {
     uint8_t made;         /* the register that it makes */
     uint8_t used, second; /* registers that it uses; of SKIP and EXTREME, `second` is a condition */
     uint8_t type;
-    uint8_t flag;  /* DESCENDING; of EXTREME also IN_DIGITS */
+    uint8_t flag;  /* DESCENDING; of EXTREME also IN_DIGITS, of ROW alone FRAMED */
     uint8_t bucket;
     uint8_t none;  /* the byte of an absent value; 0: the entity is not in the view then */
     uint8_t nones; /* how many of them */
@@ -420,13 +426,13 @@ int value_of_row(Span row, Span *value, uint64_t *stamp);
  * another number where it failed. */
 typedef int (*ReadRow)(void *reader, enum Table table, Span key, Span *value);
 
-/* The first keys from one on, and before another one, at most `most`. Returns how many, or -1 where it failed. What they
- * point to stays. */
-typedef int (*ScanKeys)(void *reader, enum Table table, Span start, Span stop, Span *keys, int most);
+/* The first rows from one key on, and before another one, at most `most`: their keys, and their values unless that is
+ * NULL. Returns how many, or -1 where it failed. What they point to stays. */
+typedef int (*ScanRows)(void *reader, enum Table table, Span start, Span stop, Span *keys, Span *values, int most);
 
 typedef struct {
     ReadRow read;
-    ScanKeys scan;
+    ScanRows scan;
     void *of;
 } Reader;
 
@@ -451,6 +457,8 @@ typedef struct {
     Span key;
     uint64_t version, own;
     Span body, record; /* a body without data: there is no entity */
+    Span body_before;  /* as it is stored, and its own version */
+    uint64_t own_before;
     Span more;         /* further cells, spelled out: sequences */
     int is_deleted;
     int is_given, has_followed, is_listed; /* saved by a question; as one that copies what has changed */
@@ -498,7 +506,6 @@ typedef struct {
     Changed *changed; /* those before `spread` have been followed */
     size_t changed_count, changed_room, spread;
     int room;        /* for how many holders that follow */
-    int has_scanned; /* holders were looked for */
     Root **checked;  /* entities that have followed, at which Python has to look */
     size_t checked_count, checked_room;
     Rows reads, writes;
@@ -506,11 +513,23 @@ typedef struct {
     size_t request_count, request_room;
 } Unit;
 
-enum { LAYOUT_BYTES = 2, MOST_KEY = 511 };
+enum { LAYOUT_BYTES = 2, VIEW_BYTES = 4, MOST_KEY = 511 };
 
 extern const Span NOTHING; /* no bytes, which is a value */
 
 Span joined(Work *work, Span one, Span two, Span three);
+
+/* Where the keys end that begin so. */
+Span end_of(Work *work, Span prefix);
+
+/* What has this key in a map, or else new memory of zeros, which begins with the key. */
+void *item_at(Work *work, Map *map, Span key, size_t size);
+
+/* Where `count` items of a size have room for one more: where they are, or in twice as much memory. */
+void *with_room(Work *work, void *first, size_t count, size_t *room, size_t size);
+
+/* Reads a row, and notes that; the caller counts the request. */
+Span read_row(Unit *unit, enum Table table, Span key);
 
 /* Reads the bytes of a root row that has a living entity; stops at every other, and where it has
  * sequences. And the number of bytes of any root row as costs count it; 0 for one that this core does not know. */
@@ -607,11 +626,13 @@ typedef struct {
     const Span *known; /* keys of root rows whose request was counted */
     size_t known_count;
     int is_in_turn; /* what follows from each is decided before the next one; else after all */
+    Span followed; /* the table of logs and feeds; empty where there are none */
 } Questions;
 
 typedef struct {
     Unit *unit;
     Saved *saved; /* one for each question */
+    int is_complete; /* what follows from changed rows of views, and entities, is in the unit as well */
 } Answer;
 
 /* Decides. The answer's memory is the work's. Stops with the reason where Python has to decide. */
@@ -648,5 +669,38 @@ void expect_none(Unit *unit, const uint8_t *prefix, Span source);
 
 /* How the keys of back-references and of holds begin. */
 extern const uint8_t BACK_REFERENCES[2], HOLDS[2];
+
+/* ---- views.c, feeds.c, logs.c ---- */
+
+/* How changed rows with a prefix are logged: the key of the log, and how many bytes of theirs it leaves out. */
+typedef struct {
+    Span prefix, key;
+    unsigned cut;
+} Log;
+
+/* A feed: the prefixes of its entries, items and memberships, how many elements of their keys are the group and the
+ * member, and how an entry begins; that is empty where this core does not know the feed. */
+typedef struct {
+    Span prefix, items, members;
+    int group, member;
+    Span head;
+    size_t cut;  /* bytes at the end of an item's row that an entry does not have */
+    Span oldest; /* what stands behind the member in the key of an entry that has expired, and of all behind it */
+} Feed;
+
+typedef struct {
+    const Log *logs;
+    const Feed *feeds;
+    int log_count, feed_count;
+} Followed;
+
+/* Adds what follows from the rows that a unit writes, which are sorted, and are afterwards. Returns 0, with the unit as
+ * before, where Python has to. */
+int follow_views(Unit *unit, const Questions *asked);
+
+/* Adds the entries of feeds; the other one what logs have of all that is written, sorted. Each stops where Python has to
+ * follow. */
+void follow_feeds(Unit *unit, const Questions *asked, const Followed *followed);
+void log_changes(Unit *unit, const Followed *followed);
 
 #endif

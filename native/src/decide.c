@@ -471,5 +471,6 @@ void decide(Work *work, const Questions *asked, Reader reader, Answer *answer) {
     take_followed(unit, asked, answer->saved);
     settle_sums(unit);
     sort_writes(unit);
+    answer->is_complete = follow_views(unit, asked);
     count_writes(unit);
 }

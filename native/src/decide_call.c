@@ -19,6 +19,7 @@ typedef struct {
     MDB_txn *txn;
     MDB_dbi tables[TABLES];
     int code; /* LMDB's, where a row could not be read */
+    int has_scanned;
 } Asked;
 
 static PyTypeObject *program_type;
@@ -72,7 +73,8 @@ static int read_stored(void *reader, enum Table table, Span key, Span *value) {
     return call->code;
 }
 
-static int scan_stored(void *reader, enum Table table, Span start, Span stop_at, Span *keys, int most) {
+static int scan_stored(void *reader, enum Table table, Span start, Span stop_at, Span *keys, Span *values,
+                       int most) {
     Asked *call = reader;
     MDB_cursor *cursor;
     MDB_val key = {start.size, (void *)start.data}, value;
@@ -81,8 +83,11 @@ static int scan_stored(void *reader, enum Table table, Span start, Span stop_at,
     if (call->code) return -1;
     call->code = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
     for (; !call->code && count < most && is_below((Span){key.mv_data, key.mv_size}, stop_at);
-         call->code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT))
+         call->code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+        if (values) values[count] = (Span){value.mv_data, value.mv_size};
         keys[count++] = (Span){key.mv_data, key.mv_size};
+    }
+    call->has_scanned = 1;
     mdb_cursor_close(cursor);
     return call->code && call->code != MDB_NOTFOUND ? -1 : count;
 }
@@ -176,13 +181,15 @@ static PyObject *saved_of(const Saved *saved, size_t count) {
 
 static PyObject *answer_of(const Asked *call) {
     const Unit *unit = call->answer.unit;
-    PyObject *parts[6] = {saved_of(call->answer.saved, call->questions.count), NULL, NULL, NULL, NULL, NULL};
+    enum { PARTS = 7 };
+    PyObject *parts[PARTS] = {saved_of(call->answer.saved, call->questions.count)};
     if (parts[0]) parts[1] = rows_of(unit->reads.first, unit->reads.count);
     if (parts[1]) parts[2] = rows_of(unit->writes.first, unit->writes.count);
     if (parts[2]) parts[3] = requests_of(unit);
-    if (parts[3]) parts[4] = PyBool_FromLong(unit->has_scanned);
+    if (parts[3]) parts[4] = PyBool_FromLong(call->has_scanned);
     if (parts[4]) parts[5] = checked_of(unit);
-    return tuple_of(parts, 6);
+    if (parts[5]) parts[6] = PyBool_FromLong(call->answer.is_complete);
+    return tuple_of(parts, PARTS);
 }
 
 /* ---- arguments ---- */
@@ -264,7 +271,7 @@ static int take_known(Asked *call, PyObject *given) {
 }
 
 int take_tables(const Transaction *self, PyObject *given, MDB_dbi *tables, int count) {
-    if (!take_tuple(given, count, "tables are a tuple of three databases")) return 0;
+    if (!take_tuple(given, count, "tables are a tuple of four databases")) return 0;
     for (int i = 0; i < count; i++)
         if (!handle_of(self->environment, PyTuple_GetItem(given, i), self->dbi, &tables[i])) return 0;
     return 1;
@@ -280,7 +287,7 @@ static int take_asked(Asked *call, Transaction *self, PyObject **given) {
     call->questions.most_holders = (int)(most < 0 ? 0 : most > MOST_HOLDERS ? MOST_HOLDERS : most);
     call->questions.is_in_turn = PyObject_IsTrue(given[6]);
     return !PyErr_Occurred() && take_tables(self, given[0], call->tables, TABLES) && take_questions(call, given[1]) &&
-           take_followers(call, given[3]) && take_known(call, given[5]);
+           take_followers(call, given[3]) && take_known(call, given[5]) && span_of(given[7], &call->questions.followed);
 }
 
 static PyObject *decided(Asked *call, enum Why why) {
@@ -292,10 +299,10 @@ static PyObject *decided(Asked *call, enum Why why) {
 
 PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
     static const char *const known[] = {"tables", "questions", "now", "followers", "most_holders",
-                                        "known", "is_in_turn"};
-    static const Call parameters = {known, 7, 7, 7};
+                                        "known", "is_in_turn", "followed"};
+    static const Call parameters = {known, 8, 8, 8};
     Transaction *self = (Transaction *)object;
-    PyObject *found[7] = {NULL}, *answer = NULL;
+    PyObject *found[8] = {NULL}, *answer = NULL;
     Asked call;
     enum Why why;
     memset(&call, 0, sizeof call);

@@ -153,21 +153,25 @@ static size_t most_of_row(Run *run, const Operation *operation) {
     return size;
 }
 
+static Writer write_item(Run *run, Writer to, const Item *item) {
+    if (item->kind == OWN_KEY) return write_own_key(run, to);
+    const Span value = value_at(run->work, run->entity->fields, run->program->fields, item->path);
+    if (item->kind != VALUE) return write_referring(run, to, value, item);
+    return write_span(to, item->fields && !is_nil(value) ? bucketed(run, value, item->fields) : value);
+}
+
 static void put_row(Run *run, const Operation *operation) {
+    enum { LENGTH_BYTES = 2, MOST_LENGTH = 0xffff };
     Contribution *made = &run->record->of[operation->place];
-    Writer start = take_memory(run->work, most_of_row(run, operation)), to = start;
-    to = write_array_header(to, operation->count);
+    const int is_framed = operation->flag & FRAMED;
+    Writer start = take_memory(run->work, most_of_row(run, operation));
+    Writer to = is_framed ? start + FRAMED_ITEMS * LENGTH_BYTES : write_array_header(start, operation->count);
     for (int i = 0; i < operation->count; i++) {
-        const Item *item = &operation->items[i];
-        if (item->kind == OWN_KEY) {
-            to = write_own_key(run, to);
-            continue;
-        }
-        Span value = value_at(run->work, run->entity->fields, run->program->fields, item->path);
-        if (item->kind != VALUE)
-            to = write_referring(run, to, value, item);
-        else
-            to = write_span(to, item->fields && !is_nil(value) ? bucketed(run, value, item->fields) : value);
+        const Writer item = to;
+        to = write_item(run, to, &operation->items[i]);
+        if (!is_framed || i >= FRAMED_ITEMS) continue;
+        if (to - item > MOST_LENGTH) stop(run->work, TOO_LONG);
+        write_number(start + i * LENGTH_BYTES, (uint64_t)(to - item), LENGTH_BYTES);
     }
     made->found = run->registers[operation->used].bytes;
     made->shown = (Span){start, (size_t)(to - start)};

@@ -107,8 +107,7 @@ typedef struct {
     int count, rows, most;
 } Holders;
 
-/* Where the keys end that begin so. */
-static Span end_of(Work *work, Span prefix) {
+Span end_of(Work *work, Span prefix) {
     while (prefix.size && prefix.data[prefix.size - 1] == 0xff) prefix.size--;
     uint8_t *end = take_memory(work, prefix.size + 1);
     write_span(end, prefix);
@@ -123,7 +122,7 @@ static void scan(Holders *holders, Span start, Span stop_at) {
     if (!is_below(start, stop_at)) return;
     if (has_written(unit, VIEWS, start, stop_at)) stop(unit->work, COPIED); /* who refers has changed in this commit */
     Span *found = take_memory(unit->work, (size_t)room * sizeof *found);
-    const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, found, room);
+    const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, found, NULL, room);
     if (count < 0) stop(unit->work, NOT_READ);
     if (count == room) stop(unit->work, COPIED); /* too many: a task follows */
     size_t bytes = 0;
@@ -137,7 +136,6 @@ static void scan(Holders *holders, Span start, Span stop_at) {
         holder->is_listed = 1;
     }
     holders->rows += count;
-    unit->has_scanned = 1;
     count_request(unit, (size_t)count, bytes);
 }
 
@@ -161,9 +159,8 @@ void expect_none(Unit *unit, const uint8_t *prefix, Span source) {
     Span found;
     const Span start = joined(unit->work, (Span){prefix, 2}, source, NOTHING), stop_at = end_of(unit->work, start);
     if (has_written(unit, VIEWS, start, stop_at)) stop(unit->work, COPIED);
-    const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, &found, 1);
+    const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, &found, NULL, 1);
     if (count) stop(unit->work, count < 0 ? NOT_READ : COPIED);
-    unit->has_scanned = 1;
     count_request(unit, 0, 0);
 }
 

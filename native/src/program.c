@@ -24,7 +24,7 @@ Span *take_array(Work *work, Span value, int most, int *count) {
     return found;
 }
 
-static Span *take_exactly(Work *work, Span value, int count) {
+Span *take_exactly(Work *work, Span value, int count) {
     int found;
     Span *parts = take_array(work, value, count, &found);
     if (found != count) stop(work, BAD_PROGRAM);
@@ -205,6 +205,7 @@ static Operation take_operation(Work *work, Span value, const Program *program) 
         made.items = take_items(work, parts[12], made.code, &made.count);
     made.bucket = (uint8_t)take_number(work, parts[13], LAST_BUCKET);
     if (made.code == SPREAD && !made.most) stop(work, BAD_PROGRAM);
+    if (made.flag & FRAMED && (made.code != ROW || made.count < FRAMED_ITEMS)) stop(work, BAD_PROGRAM);
     if ((made.code == SKIP || made.code == EXTREME) && made.second > MOST_CONDITIONS) stop(work, BAD_PROGRAM);
     const int names_token = made.code == ROW || made.code == SUM || made.code == EXTREMUM;
     const int places = names_token ? program->token_count : made.code == REFERENCE ? program->reference_count : 0xff;

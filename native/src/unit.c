@@ -51,8 +51,7 @@ static void grow(Work *work, Map *map) {
     *map = larger;
 }
 
-/* What has this key, or else new memory of zeros with the key. */
-static void *item_at(Work *work, Map *map, Span key, size_t size) {
+void *item_at(Work *work, Map *map, Span key, size_t size) {
     if (2 * map->count >= map->room) grow(work, map);
     void **slot = slot_of(map, key);
     if (*slot) return *slot;
@@ -66,8 +65,7 @@ static void *item_at(Work *work, Map *map, Span key, size_t size) {
 
 /* ---- rows ---- */
 
-/* Where `count` items of a size have room for one more: where they are, or in twice as much memory. */
-static void *with_room(Work *work, void *first, size_t count, size_t *room, size_t size) {
+void *with_room(Work *work, void *first, size_t count, size_t *room, size_t size) {
     if (count < *room) return first;
     *room = *room ? 2 * *room : FIRST_ROOM;
     void *larger = take_memory(work, *room * size);
@@ -80,7 +78,7 @@ static void add_row(Work *work, Rows *rows, Row added) {
     rows->first[rows->count++] = added;
 }
 
-static Span read_row(Unit *unit, enum Table table, Span key) {
+Span read_row(Unit *unit, enum Table table, Span key) {
     Span value = {NULL, 0};
     if (!key.size || key.size > MOST_KEY) stop(unit->work, TOO_LONG);
     if (unit->reader.read(unit->reader.of, table, key, &value)) stop(unit->work, NOT_READ);
@@ -98,9 +96,9 @@ void remove_row(Unit *unit, enum Table table, Span key) {
 }
 
 void count_request(Unit *unit, size_t rows, size_t bytes) {
-    unit->requests =
-        with_room(unit->work, unit->requests, unit->request_count, &unit->request_room, sizeof *unit->requests);
-    unit->requests[unit->request_count++] = (Counted){rows, bytes};
+    const Counted added = {rows, bytes};
+    unit->requests = with_room(unit->work, unit->requests, unit->request_count, &unit->request_room, sizeof added);
+    unit->requests[unit->request_count++] = added;
 }
 
 Span stamped(Unit *unit, uint64_t stamp, Span value) {
@@ -172,6 +170,8 @@ void parse_root(Work *work, Span row, Root *root) {
 static void read_root(Unit *unit, Root *root) {
     const Span row = read_row(unit, ROOTS, root->key);
     if (row.data && !take_root(root, row)) stop(unit->work, OTHER_ROW);
+    root->body_before = root->body;
+    root->own_before = root->own;
 }
 
 Root *root_at(Unit *unit, Span key) {
@@ -284,7 +284,8 @@ size_t size_of_root(Span row) {
 /* The bytes of a row's values. */
 static size_t counted(const Row *row) {
     if (!row->value.data) return 0;
-    return row->table == ROOTS ? size_of_root(row->value) : row->value.size - ONE_HEAD;
+    if (row->table == ROOTS) return size_of_root(row->value);
+    return row->value.size - (row->value.size && row->value.data[0] >> 5 == FORM_ENTRY ? OWN_HEAD : ONE_HEAD);
 }
 
 /* ---- groups ---- */

@@ -8,7 +8,6 @@ operations, types and items are those of core.h of oneread-native. See docs/desi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -64,7 +63,7 @@ _TYPES: Final[Mapping[type, int]] = {
 _BUCKETS: Final[Mapping[BucketSize | None, int]] = {
     None: 0, "minute": 1, "hour": 2, "day": 3, "week": 4, "month": 5, "year": 6,
 }  # fmt: skip
-_DESCENDING, _IN_DIGITS, _HASHED = 1, 2, 4
+_DESCENDING, _IN_DIGITS, _HASHED, _FRAMED = 1, 2, 4, 8
 _NO_FIELD: Final = 0xFF
 _UNKNOWN_PLACE: Final = 0xFF
 _MOST_RANK: Final = 0xFE
@@ -128,17 +127,14 @@ class CoreProgram(NamedTuple):
 class CorePrograms(dict[type, "CoreProgram | None"]):
     """The programs of entity classes, each made when it is first asked for; None where Python decides each save.
 
-    `types` are those of all classes, `expiries` when the entities of a kind expire; further rows follow from rows with
-    the `followed` prefixes: those of feeds and of change logs.
+    `types` are those of all classes, `expiries` when the entities of a kind expire. What follows from rows of feeds and
+    of change logs is no part of a program: a table of the schema has these.
     """
 
-    def __init__(
-        self, types: Mapping[type, EntityType], expiries: Mapping[bytes, ExpiryRule], followed: AbstractSet[bytes]
-    ) -> None:
+    def __init__(self, types: Mapping[type, EntityType], expiries: Mapping[bytes, ExpiryRule]) -> None:
         super().__init__()
         self._types = types
         self._expiries = expiries
-        self._followed = followed
         self._followers: dict[type, tuple[bytes, ...]] = {}
 
     def of_followers(self, cls: type) -> tuple[bytes, ...]:
@@ -167,8 +163,7 @@ class CorePrograms(dict[type, "CoreProgram | None"]):
         return found
 
     def _made(self, entity_type: EntityType) -> CoreProgram | None:
-        prefixes = {entity_type.kind.prefix, *map(view_of, entity_type.emitters.order())}
-        if entity_type.hidden or entity_type.has_expiring_rows or not self._followed.isdisjoint(prefixes):
+        if entity_type.hidden or entity_type.has_expiring_rows:
             return None
         try:
             return _Table(entity_type, self._types, self._expiries).program()
@@ -454,7 +449,8 @@ class _Table:
         if operation.ends_in_expiry or operation.most is not None:
             raise _UnknownToCoreError(operation)
         shows = [self._item(each) for each in operation.shows]
-        return _Operation(_ROW, used=_FOUND, place=self._tokens[operation.token], rest=shows)
+        flag = _FRAMED if operation.is_framed else 0
+        return _Operation(_ROW, used=_FOUND, flag=flag, place=self._tokens[operation.token], rest=shows)
 
     def _item(self, item: ShownItem) -> tuple[int, DocumentPath, int]:
         if isinstance(item, OwnKey):

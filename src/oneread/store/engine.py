@@ -85,11 +85,14 @@ def differing(table: Table, key: bytes) -> Corrupt:
 NeededRow: TypeAlias = tuple[Table, bytes, "bytes | bool | None"]
 """A row, and the one value that it must have; True where it must be there, None where it must not."""
 
-CORE_TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts")
+CORE_TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts", "system")
 """Those that compiled code reads and writes."""
 
-RowsByTable: TypeAlias = tuple[tuple[tuple[bytes, "bytes | None"], ...], ...]
-"""Rows as an engine stores them, by key, for each table of `CORE_TABLES`; None for absent ones."""
+StoredRow: TypeAlias = tuple[bytes, "bytes | None"]
+"""A row as an engine stores it, by key; None for an absent one."""
+
+RowsByTable: TypeAlias = tuple[tuple[StoredRow, ...], ...]
+"""Rows for each table of `CORE_TABLES`."""
 
 
 SAVED: Final = 0
@@ -136,6 +139,8 @@ class SaveQuestions(msgspec.Struct, frozen=True, gc=False):
     """The keys of root rows that were read, and counted, before."""
     is_in_turn: bool = False
     """What follows from each is decided before the next one, as in a transaction; else after all of them."""
+    followed: bytes = b""
+    """The table of the feeds and change logs of the schema; empty where it has none."""
 
 
 class SavedEntity(msgspec.Struct, frozen=True, gc=False):
@@ -158,9 +163,11 @@ class DecidedSaves(msgspec.Struct, frozen=True, gc=False):
     requests: tuple[tuple[int, int], ...]
     """The rows and bytes of the requests that Python would make for it."""
     has_scanned: bool
-    """Holders were looked for, and those that there are follow."""
+    """It has read ranges."""
     checked: tuple[tuple[bytes, bytes], ...] = ()
     """Keys and documents of entities that have followed, at which Python has to look first."""
+    is_complete: bool = True
+    """What follows from rows of feeds and of change logs is among the rows as well."""
 
 
 class AddQuestion(NamedTuple):
@@ -227,6 +234,10 @@ class CompiledSaves(Protocol):
 
     def decide_saves(self, asked: SaveQuestions) -> DecidedSaves | None:
         """What follows from saving entities; None where Python has to decide it."""
+        ...
+
+    def decided_rows(self, table: Table, rows: Sequence[StoredRow]) -> dict[bytes, Row | None]:
+        """Rows that it decided, or read for that, both families; they may be of one table alone."""
         ...
 
     def write_decided(self, decided: DecidedSaves) -> None:

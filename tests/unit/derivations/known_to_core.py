@@ -12,6 +12,7 @@ from oneread import (
     UPDATED,
     Aggregate,
     Copy,
+    Feed,
     Index,
     Key,
     Model,
@@ -27,6 +28,7 @@ from oneread import (
     least,
     mean,
     newest,
+    on,
     reference,
     rollup,
     shown,
@@ -375,3 +377,223 @@ class Chance:
     def entity(self):
         usual = self.place, self.person, self.a_pass, self.stall, self.line
         return self.one(*usual, self.visit, self.visit, self.visit)()
+
+
+class Club(Model[str]):
+    """A group of feeds, which is logged, and shows totals: what changes these is logged as well."""
+
+    logged = timedelta(hours=1)
+
+    code: Key[str]
+    name: str
+    posts: int = rollup(lambda: PostsOfClub.posts)
+    fans: int = rollup(lambda: FansOfClub.fans)
+
+
+class Fan(Model[int]):
+    number: Key[int]
+    name: str
+
+
+class ClubName(Copy[Club]):
+    name: str
+
+
+class FanName(Copy[Fan]):
+    name: str
+
+
+class Post(Model[UUID]):
+    """An item of feeds, which is logged, and follows the names that it shows."""
+
+    logged = timedelta(hours=1)
+
+    id: Key[UUID]
+    club: ClubName
+    second: Ref[Club] | None
+    at: datetime
+    text: str
+    price: Decimal | None
+    rank: int | None
+    by: FanName | None
+
+
+class Remark(Model[Ref[Club], int]):
+    """A child, whose number changes the row of its club, and not the club."""
+
+    child_of = Club
+
+    club: Key[Ref[Club]]
+    number: Key[int] = GENERATED
+    text: str
+
+
+class Joining(Model[int]):
+    """A membership of feeds: a fan may have several in one club."""
+
+    number: Key[int]
+    fan: Ref[Fan]
+    club: Ref[Club] = reference(on_delete="delete")
+    role: str | None
+    since: date
+
+
+class PostsOfClub(Aggregate[Post]):
+    club: ClubName = by(Post.club)
+    posts: int = count()
+
+
+class FansOfClub(Aggregate[Joining]):
+    club: Ref[Club] = by(Joining.club)
+    fans: int = count()
+
+
+class PostsByText(Index[Post]):
+    watched = timedelta(hours=1)
+
+    text: str = by(Post.text, hashed=True)
+    price: Decimal | None = shown(Post.price)
+
+
+class RowsOfFan(Index[Joining]):
+    watched = timedelta(hours=1)
+
+    fan: Ref[Fan] = by(Joining.fan)
+    since: date = descending(Joining.since)
+
+
+class News(Feed[Post]):
+    expires_after = None
+    watched = timedelta(hours=1)
+    marks = True
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Post.at)
+    club: ClubName = shown(Post.club)
+    text: str = shown(Post.text)
+    price: Decimal | None = shown(Post.price)
+    rank: int | None = shown(Post.rank)
+    by: FanName | None = shown(Post.by)
+    joined = on(Post.club, Joining.club)
+
+
+class Asked(Feed[Post]):
+    """By fan and role, of the second club of what has a price."""
+
+    where = field(Post.text) != "b"
+    expires_after = None
+
+    fan: Ref[Fan] = by(Joining.fan)
+    role: str = by(Joining.role)
+    at: datetime = newest(Post.at)
+    joined = on(Post.second, Joining.club)
+
+
+class Notice(Model[int]):
+    """An item that is soon too old for its feed."""
+
+    number: Key[int]
+    club: Ref[Club]
+    at: datetime
+
+
+class Recent(Feed[Notice]):
+    expires_after = timedelta(seconds=4)
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Notice.at)
+    number: int = shown(Notice.number)
+    joined = on(Notice.club, Joining.club)
+
+
+class Ending(Model[int]):
+    """An item that expires."""
+
+    ttl = expires("until")
+
+    number: Key[int]
+    club: Ref[Club]
+    until: datetime | None
+
+
+class Endings(Feed[Ending]):
+    expires_after = timedelta(days=800_000)
+
+    fan: Ref[Fan] = by(Joining.fan)
+    until: datetime = newest(Ending.until)
+    joined = on(Ending.club, Joining.club)
+
+
+class Last(Feed[Post]):
+    """Of few entries."""
+
+    expires_after = None
+    at_most = 3
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Post.at)
+    text: str = shown(Post.text)
+    joined = on(Post.club, Joining.club)
+
+
+class Loud(Feed[Post]):
+    """Three fans make a club large, and a page merges one."""
+
+    expires_after = None
+    large_group = 2
+    merged_groups = 1
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Post.at)
+    by: FanName | None = shown(Post.by)
+    joined = on(Post.club, Joining.club)
+
+
+FED_MODELS = [Club, Fan, Post, Joining, Remark]
+_FED = [*FED_MODELS, PostsOfClub, FansOfClub, PostsByText, RowsOfFan, News, Asked, Notice, Recent, Ending, Endings]
+FED = Schema(*_FED, inline=4)
+"""Feeds and change logs that follow in compiled code."""
+FED_BY_PYTHON = Schema(*_FED, Last, Loud, inline=4)
+"""Where feeds of other kinds follow as well."""
+FED_WIDELY = Schema(*_FED, inline=200)
+"""Where many follow in the commit."""
+
+
+class FedChance(Chance):
+    """Few clubs, fans and instants, so that items and memberships meet."""
+
+    def club(self):
+        return Club(code=self.one(*"ABC"), name=self.text()[:60])
+
+    def fan(self):
+        return Fan(number=self.random.randrange(5), name=self.one("Ann", "Bea", "Eve"))
+
+    def post(self):
+        at = self.often(datetime(2020, 1, self.random.randrange(1, 5), tzinfo=UTC), self.instant())
+        return Post(
+            id=UUID(int=self.random.randrange(12)), club=ClubName.of(self.one(*"ABC")),
+            second=self.one(None, Club.at(self.one(*"ABC"))), at=at, text=self.text(),
+            price=self.one(None, self.decimal()), rank=self.one(None, self.integer()),
+            by=self.one(None, FanName.of(self.random.randrange(5))),
+        )  # fmt: skip
+
+    def joining(self):
+        return Joining(
+            number=self.random.randrange(14), fan=Fan.at(self.random.randrange(5)), club=Club.at(self.one(*"ABC")),
+            role=self.one(None, "", "x", self.text()), since=date(2020, 1, self.random.randrange(1, 4)),
+        )  # fmt: skip
+
+    def notice(self):
+        at = datetime.fromtimestamp(self.random.randrange(995, 1030), UTC)
+        club = Club.at(self.one(*"ABC"))
+        number = self.random.randrange(9)
+        return self.one(Notice(number=number, club=club, at=at), Ending(number=number, club=club, until=at))
+
+    def entity(self):
+        usual = self.post, self.post, self.post, self.joining, self.joining, self.joining
+        return self.one(
+            *usual, *usual, self.club, self.club, self.fan, self.fan, self.notice, self.notice, self.remark
+        )()
+
+    def remark(self):
+        return Remark(club=Club.at(self.one(*"ABC")), text=self.text()[:60])

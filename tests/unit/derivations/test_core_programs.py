@@ -15,14 +15,34 @@ from oneread import Aggregate, Copy, Key, Model, Ref, Schema, by, connect, count
 from oneread.engines.lmdb import binding, transaction
 from oneread.errors import OnereadError
 from tests.schemas.trial import make, run
-from tests.unit.derivations.known_to_core import KNOWN, MODELS, Chance, Known, Person, Place, Seen, Stall, Visit
+from tests.unit.derivations.known_to_core import (
+    FED,
+    FED_BY_PYTHON,
+    FED_MODELS,
+    FED_WIDELY,
+    KNOWN,
+    MODELS,
+    Chance,
+    Club,
+    ClubName,
+    Fan,
+    FedChance,
+    Joining,
+    Known,
+    Person,
+    Place,
+    Post,
+    Seen,
+    Stall,
+    Visit,
+)
 from tests.unit.derivations.twin import Twin
 
 SEEDS = 60
 HISTORIES = 12
 STEPS = 400
 DAY = date(2020, 1, 1)
-GIVEN = ("people", "stalls", "lines", "made", "changed")
+GIVEN = ("people", "stalls", "lines", "made", "changed", "posts", "fans")
 
 pytestmark = pytest.mark.skipif(binding.Program is None, reason="oneread-native is not installed")
 
@@ -52,6 +72,124 @@ def test_random_values_of_known_models(seed, monkeypatch, tmp_path):
     assert twin.patched > 10
     assert twin.deleted
     assert twin.in_turn > 3
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_what_follows_from_rows_of_feeds_and_logs(seed, monkeypatch, tmp_path):
+    twin, chance, now = Twin(monkeypatch), FedChance(random.Random(seed)), [1_000_000]
+    schema = FED_BY_PYTHON if seed % 4 == 3 else FED
+    with connect(f"lmdb://{tmp_path}/store?durability=none", schema, clock=lambda: now[0], workers=0) as db:
+        kept = []
+        for _ in range(STEPS):
+            now[0] += chance.one(0, 0, 1, 5, 900, -3)
+            with suppress(OnereadError):
+                do(db, chance, kept)
+            if not chance.random.randrange(40):
+                db.drain()
+        db.drain()
+        assert not db.verify().faults
+    assert set(twin.decided) >= {each.__name__ for each in FED_MODELS}
+    assert twin.decided.total() > STEPS // 4
+    assert twin.entries > 100
+    assert twin.logged > 50
+    assert 3 < twin.by_python < twin.decided.total() // (1 if schema is FED_BY_PYTHON else 3)
+    assert twin.tasks > 3
+    assert twin.holders > 3
+    assert twin.together
+    assert twin.patched > 10
+    assert twin.deleted
+    assert twin.in_turn > 3
+
+
+@pytest.fixture
+def fed(twin, tmp_path):
+    """A store with a club and a fan, whose logs have entries, and what was decided twice in it."""
+    with connect(f"lmdb://{tmp_path}/store?durability=none", FED_WIDELY, workers=0) as db:
+        db.save(Club(code="A", name="Ulm"))
+        db.save(Fan(number=1, name="Ann"))
+        db.save(post_of(0))
+        db.save(joining_of(0))
+        yield db
+        db.drain()
+        assert not db.verify().faults
+        assert twin.entries
+
+
+def test_entries_of_a_log_have_a_hundred_keys(twin, fed):
+    for count in (100, 101, 200, 250):
+        twin.by_python = 0
+        fed.save_all([Club(code=f"{count}/{number}", name="") for number in range(count)])
+        assert not twin.by_python
+
+
+def test_entries_that_many_memberships_show(twin, fed):
+    """They are Python's, from the hundred and first on."""
+    fed.save_all([joining_of(number) for number in range(1, 100)])
+    for more, by_python in ((0, 0), (1, 1)):
+        twin.by_python = 0
+        fed.save_all([joining_of(100 + number) for number in range(more)])
+        fed.save(post_of(1))
+        assert (twin.by_python > 0) == by_python
+
+
+def test_entries_of_a_bulk_of_items(twin, fed):
+    """50,000 follow in one commit at most; tasks do the rest."""
+    fed.save(Club(code="B", name=""))
+    fed.save_all([Fan(number=number, name="") for number in range(2, 201)])
+    members = [msgspec.structs.replace(joining_of(number), fan=Fan.at(number)) for number in range(2, 201)]
+    fed.save_all([*members, msgspec.structs.replace(joining_of(201), club=Club.at("B"))])
+    fed.save_all([msgspec.structs.replace(each, number=each.number + 300, club=Club.at("B")) for each in members])
+    twin.by_python = 0
+    others = [msgspec.structs.replace(post_of(300 + number), club=ClubName.of("B")) for number in range(125)]
+    fed.save_all([*[post_of(number) for number in range(1, 127)], *others])
+    assert twin.by_python == 1
+
+
+def test_entries_of_a_bulk_of_memberships(twin, fed):
+    fed.save_all([Fan(number=number, name="") for number in range(2, 260)])
+    fed.save_all([post_of(number) for number in range(1, 200)])
+    twin.by_python = 0
+    fed.save_all([msgspec.structs.replace(joining_of(number), fan=Fan.at(number)) for number in range(2, 253)])
+    assert twin.by_python == 1
+
+
+def test_an_entry_of_a_member_who_comes_and_goes_in_one_commit(twin, fed):
+    def move(tx):
+        tx.delete(Joining, 0)
+        tx.save(joining_of(1))
+        tx.delete(Post, UUID(int=0))
+        tx.save(post_of(1))
+
+    twin.by_python = 0
+    fed.transact(move)
+    fed.transact(lambda tx: [tx.save(joining_of(0)), tx.delete(Joining, 1), tx.save(post_of(0))])
+    assert (twin.in_turn, twin.by_python) == (2, 0)
+
+
+def test_members_leave_in_the_commit_of_an_item(twin, tmp_path):
+    """There were too many for one commit before."""
+    with connect(f"lmdb://{tmp_path}/store?durability=none", FED, workers=0) as db:
+        db.save(Club(code="A", name="Ulm"))
+        db.save_all([Fan(number=number, name="") for number in range(6)])
+        db.save(post_of(0))
+        for number in range(6):
+            db.save(msgspec.structs.replace(joining_of(number), fan=Fan.at(number)))
+        twin.by_python = 0
+        db.transact(lambda tx: [tx.delete(Joining, 1), tx.delete(Joining, 2), tx.save(post_of(1))])
+        assert (twin.in_turn, twin.by_python) == (1, 0)
+        db.drain()
+        assert not db.verify().faults
+
+
+def post_of(number):
+    at = datetime(2020, 1, 1, tzinfo=UTC)
+    return Post(
+        id=UUID(int=number), club=ClubName.of("A"), second=None, at=at, text="", price=None, rank=None, by=None
+    )  # fmt: skip
+
+
+def joining_of(number):
+    return Joining(number=number, fan=Fan.at(1), club=Club.at("A"), role="", since=DAY)
 
 
 def test_a_sum_that_python_writes_with_an_exponent(monkeypatch, tmp_path):
@@ -238,7 +376,7 @@ def test_every_table_of_random_schemas_is_a_program():
 
 def test_how_much_of_the_example_sites_is_known():
     known = [program is not None for program in programs_of_examples()]
-    assert (sum(known), len(known)) == (28, 38)
+    assert (sum(known), len(known)) == (34, 38)
 
 
 def programs_of_examples():
