@@ -181,15 +181,19 @@ const Program *take_program(PyObject *given) {
     return NULL;
 }
 
-/* Takes the keys of sources, None for a reference to nothing. Returns 1, or 0 with an exception set. */
+/* Takes the keys of sources, a tuple for each reference. Returns 1, or 0 with an exception set. */
 static int take_sources(Asked *call, PyObject *given, Question *question) {
     const int count = question->program->reference_count;
-    if (!take_tuple(given, count, "sources are a tuple of one key, or None, for each reference")) return 0;
-    Span *sources = take_memory(&call->work, ((size_t)count + 1) * sizeof *sources);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *source = PyTuple_GetItem(given, i);
-        sources[i] = (Span){NULL, 0};
-        if (source != Py_None && !span_of(source, &sources[i])) return 0;
+    if (!take_tuple(given, count, "sources are a tuple of a tuple of keys for each reference")) return 0;
+    SourceKeys *sources = take_memory(&call->work, ((size_t)count + 1) * sizeof *sources);
+    for (int i = 0; i < count; i++) {
+        PyObject *keys = PyTuple_GetItem(given, i);
+        if (!take_tuple(keys, -1, "the keys of a source are a tuple")) return 0;
+        const Py_ssize_t found = PyTuple_Size(keys);
+        Span *first = take_memory(&call->work, ((size_t)found + 1) * sizeof *first);
+        for (Py_ssize_t j = 0; j < found; j++)
+            if (!span_of(PyTuple_GetItem(keys, j), &first[j])) return 0;
+        sources[i] = (SourceKeys){first, (int)found};
     }
     question->sources = sources;
     return 1;

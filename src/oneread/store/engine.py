@@ -111,8 +111,8 @@ class SaveQuestion(msgspec.Struct, frozen=True, gc=False):
     """Of its root row."""
     document: bytes
     """Its copies have their reference alone; of what is deleted, the record that stays."""
-    sources: tuple[bytes | None, ...]
-    """The keys of the root rows that its references name."""
+    sources: tuple[tuple[bytes, ...], ...]
+    """The keys of the root rows that each of its references names: of a list several, else at most one."""
     expected: int | None
     """The own version that the row must have; 0 for an absent one, None for any."""
     holds: int

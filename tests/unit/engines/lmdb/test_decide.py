@@ -5,6 +5,7 @@
 
 import random
 from contextlib import suppress
+from itertools import chain
 from types import SimpleNamespace
 
 import pytest
@@ -127,8 +128,8 @@ def test_mutated_rows(store):
                 rows = list(writing.cursor(table))
                 for key, value in chance.sample(rows, min(len(rows), 4)):
                     writing.put(key, mutated(chance, value) or b"\0", db=table)
-            for key in (asked.key, *asked.sources):
-                value = None if key is None else writing.get(key, None, store.tables[0])
+            for key in (asked.key, *chain(*asked.sources)):
+                value = writing.get(key, None, store.tables[0])
                 if value is not None and chance.random() < 0.5:
                     writing.put(key, mutated(chance, value) or b"\0", db=store.tables[0])
             assert type(decide(store, writing, asked)) in (str, tuple)
@@ -146,7 +147,7 @@ def test_mutated_tables(store):
                 refused += 1
                 continue
             count = len(asked.sources)
-            for sources in (asked.sources, (*asked.sources, None)[: count + 1], asked.sources[:-1]):
+            for sources in (asked.sources, (*asked.sources, ())[: count + 1], asked.sources[:-1]):
                 question = (program, asked.key, asked.document, sources, *question_of(asked)[4:])
                 with suppress(TypeError):  # another number of references
                     reading.decide(store.tables, (question,), NOW, followers_of(asked), INLINE, (), False)
