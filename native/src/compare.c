@@ -182,7 +182,7 @@ static void compare_totals(Batch *batch) {
     for (int i = 0; i < program->total_count; i++) {
         const Total *total = &program->totals[i];
         int known = 0;
-        if (total->place == UNKNOWN_PLACE) stop(batch->work, SHOWN);
+        if (total->place >= COUNTER_PLACE) stop(batch->work, SHOWN);
         while (known < i && !is_same(program->totals[known].prefix, total->prefix)) known++;
         rows[i] = known < i ? rows[known] : (Span){NULL, 0};
         if (known == i) {

@@ -50,6 +50,7 @@ enum {
     MOST_SELECTIONS = 15,
     NO_FIELD = 0xff,
     UNKNOWN_PLACE = 0xff,
+    COUNTER_PLACE = 0xfe,
     MOST_AGGREGATES = 32,
     MOST_DEPTH = 32,
     MOST_PARTS = 8,
@@ -322,7 +323,7 @@ typedef struct {
 
 /* A total: the field that shows it, the aggregate's prefix, and its place in the row of the group. */
 typedef struct {
-    uint8_t field, place; /* UNKNOWN_PLACE where the value is not just that number */
+    uint8_t field, place; /* UNKNOWN_PLACE where the value is not just that number, COUNTER_PLACE of a counter */
     Span prefix;
 } Total;
 
@@ -611,6 +612,10 @@ void read_sum(Unit *unit, Sum *sum);
 /* A number of a group, with what was added to it, as msgpack; 0 for an empty group. */
 Span number_at_place(Unit *unit, Sum *sum, int place);
 
+/* Looks whether a row, or all of a range, is absent, of COUNTS. Stops where it is not. */
+void expect_no_row(Unit *unit, Span key);
+void expect_no_rows(Unit *unit, Span start, Span stop_at);
+
 /* Notes a group that others show. */
 void note_touched(Unit *unit, Touched group);
 
@@ -662,6 +667,12 @@ typedef struct {
     int count;
 } SourceKeys;
 
+/* A counter that a new entity shows: where its settings are, the range of its rows, and the settings by which adds say that
+ * there is something to show. */
+typedef struct {
+    Span settings, start, stop, shown;
+} Counter;
+
 /* What is asked: to store the document of an entity, whose copies have their reference alone. Of what is deleted it is
  * the record that stays. */
 typedef struct {
@@ -672,6 +683,8 @@ typedef struct {
     uint64_t holds;      /* which of the conditions that Python is asked hold for it, a bit for each */
     enum Verb verb;
     uint64_t number; /* that it takes from a sequence; 0 for none */
+    const Counter *counters; /* that it shows, in the order of its totals */
+    int counter_count;
 } Question;
 
 /* What came of it: the entity as it is stored. */
@@ -697,7 +710,7 @@ typedef struct {
 typedef struct {
     Unit *unit;
     Saved *saved; /* one for each question */
-    int has_scanned;
+    int has_scanned, has_followed; /* of which the first one says as well that there is no row of a counter */
 } Answer;
 
 /* Decides. The answer's memory is the work's. Stops with the reason where Python has to decide. */

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+static const uint8_t ZERO_BYTE = 0;
+static const Span ZERO = {&ZERO_BYTE, 1};
+
 /* One entity that is being decided. */
 typedef struct {
     Unit *unit;
@@ -226,17 +229,40 @@ static void fill_totals(Decision *made) {
     const Program *program = made->program;
     Unit *unit = made->unit;
     const size_t first = unit->reads.count;
+    int counters = 0;
     for (int i = 0; i < program->total_count; i++) {
         const Total *total = &program->totals[i];
         if (total->place == UNKNOWN_PLACE) stop(unit->work, SHOWN);
-        read_sum(unit, sum_at(unit, joined(unit->work, total->prefix, made->entity.suffix, NOTHING)));
+        if (total->place == COUNTER_PLACE && counters == made->asked->counter_count) stop(unit->work, SHOWN);
+        if (total->place == COUNTER_PLACE)
+            expect_no_row(unit, made->asked->counters[counters++].settings);
+        else
+            read_sum(unit, sum_at(unit, joined(unit->work, total->prefix, made->entity.suffix, NOTHING)));
     }
     count_reads(unit, first);
     for (int i = 0; i < program->total_count; i++) {
         const Total *total = &program->totals[i];
+        if (total->place == COUNTER_PLACE) {
+            made->entity.fields[total->field] = ZERO;
+            continue;
+        }
         Sum *sum = sum_at(unit, joined(unit->work, total->prefix, made->entity.suffix, NOTHING));
         made->entity.fields[total->field] = number_at_place(unit, sum, total->place);
     }
+}
+
+/* Has adds to the counters that a new entity shows, to which nothing was added yet, say that there is something to show.
+ * Returns whether there are such. */
+static int show_counters(Decision *made) {
+    const Question *asked = made->asked;
+    Unit *unit = made->unit;
+    if (!made->is_new) return 0;
+    for (int i = 0; i < asked->counter_count; i++) {
+        const Counter *counter = &asked->counters[i];
+        expect_no_rows(unit, counter->start, counter->stop);
+        write_row(unit, COUNTS, counter->settings, stamped(unit, unit->now, counter->shown));
+    }
+    return asked->counter_count;
 }
 
 static void fill(Decision *made) {
@@ -479,7 +505,8 @@ static void decide_one(Decision *made, const Questions *all, const Question *ask
         store_one(made, saved);
     if (asked->number) note_number(made);
     made->seen->is_given = 1;
-    answer->has_scanned |= follow(made, all, &before);
+    answer->has_followed |= follow(made, all, &before);
+    answer->has_scanned |= answer->has_followed | (show_counters(made) > 0);
     if (all->is_in_turn) follow_groups(unit, all);
 }
 

@@ -165,12 +165,13 @@ static PyObject *saved_of(const Saved *saved, size_t count) {
 
 static PyObject *answer_of(const Asked *call) {
     const Unit *unit = call->answer.unit;
-    PyObject *parts[5] = {saved_of(call->answer.saved, call->questions.count), NULL, NULL, NULL, NULL};
+    PyObject *parts[6] = {saved_of(call->answer.saved, call->questions.count), NULL, NULL, NULL, NULL, NULL};
     if (parts[0]) parts[1] = rows_of(unit->reads.first, unit->reads.count);
     if (parts[1]) parts[2] = rows_of(unit->writes.first, unit->writes.count);
     if (parts[2]) parts[3] = requests_of(unit);
     if (parts[3]) parts[4] = PyBool_FromLong(call->answer.has_scanned);
-    return tuple_of(parts, 5);
+    if (parts[4]) parts[5] = PyBool_FromLong(call->answer.has_followed);
+    return tuple_of(parts, 6);
 }
 
 /* ---- arguments ---- */
@@ -199,16 +200,37 @@ static int take_sources(Asked *call, PyObject *given, Question *question) {
     return 1;
 }
 
+/* Takes counters, each a tuple of four bytes. Returns 1, or 0 with an exception set. */
+static int take_counters(Asked *call, PyObject *given, Question *question) {
+    if (!take_tuple(given, -1, "counters are a tuple")) return 0;
+    const Py_ssize_t count = PyTuple_Size(given);
+    Counter *counters = take_memory(&call->work, ((size_t)count + 1) * sizeof *counters);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *parts = PyTuple_GetItem(given, i);
+        if (!take_tuple(parts, 4, "a counter is a tuple of settings, the start and stop of its rows, and what shows it") ||
+            !span_of(PyTuple_GetItem(parts, 0), &counters[i].settings) ||
+            !span_of(PyTuple_GetItem(parts, 1), &counters[i].start) ||
+            !span_of(PyTuple_GetItem(parts, 2), &counters[i].stop) ||
+            !span_of(PyTuple_GetItem(parts, 3), &counters[i].shown))
+            return 0;
+    }
+    question->counters = counters;
+    question->counter_count = (int)count;
+    return 1;
+}
+
 /* One question: (program, key, document, sources, expected version or None, conditions that hold as bits, verb, number of a
- * sequence or 0). */
+ * sequence or 0, counters). */
 static int take_question(Asked *call, PyObject *given, Question *question) {
-    if (!take_tuple(given, 8, "a question is a tuple of a program, key, document, sources, version, bits, verb, number"))
+    if (!take_tuple(given, 9, "a question is a tuple of a program, key, document, sources, version, bits, verb, number, "
+                              "counters"))
         return 0;
     PyObject *expected = PyTuple_GetItem(given, 4);
     question->program = take_program(PyTuple_GetItem(given, 0));
     if (!question->program || !span_of(PyTuple_GetItem(given, 1), &question->key) ||
         !span_of(PyTuple_GetItem(given, 2), &question->document) ||
-        !take_sources(call, PyTuple_GetItem(given, 3), question))
+        !take_sources(call, PyTuple_GetItem(given, 3), question) ||
+        !take_counters(call, PyTuple_GetItem(given, 8), question))
         return 0;
     question->expected = expected == Py_None ? -1 : PyLong_AsLongLong(expected);
     question->holds = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GetItem(given, 5));

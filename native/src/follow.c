@@ -238,7 +238,7 @@ static void take_numbers(Follower *made, const Touched *group) {
     for (int i = 0; i < program->total_count; i++) {
         const Total *total = &program->totals[i];
         if (!is_same(total->prefix, group->prefix)) continue;
-        if (total->place == UNKNOWN_PLACE) stop(made->unit->work, SHOWN);
+        if (total->place >= COUNTER_PLACE) stop(made->unit->work, SHOWN);
         made->entity.fields[total->field] = number_at_place(made->unit, group->sum, total->place);
     }
 }

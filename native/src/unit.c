@@ -371,6 +371,19 @@ int has_written(const Unit *unit, enum Table table, Span start, Span stop_at) {
     return 0;
 }
 
+void expect_no_row(Unit *unit, Span key) {
+    if (has_written(unit, COUNTS, key, joined(unit->work, key, (Span){NO_BYTES, 1}, NOTHING)) ||
+        read_row(unit, COUNTS, key).data)
+        stop(unit->work, SHOWN);
+}
+
+void expect_no_rows(Unit *unit, Span start, Span stop_at) {
+    Span found;
+    const int count = unit->reader.scan(unit->reader.of, COUNTS, start, stop_at, &found, 1);
+    if (count) stop(unit->work, count < 0 ? NOT_READ : SHOWN);
+    count_request(unit, 0, 0);
+}
+
 /* ---- unique values ---- */
 
 void give_up_claim(Unit *unit, Span key, Span owner) {

@@ -135,7 +135,10 @@ class WritingChange(PlainChange):
         followers = self._catalog.core_programs.of_followers(type(entity))
         numbered = None if self.sequence is None else self._catalog.type_of(entity).numbered
         number = 0 if numbered is None else getattr(entity, numbered)
-        return SaveQuestion(program.table, self.key, document, sources, expected, holds, verb, number, followers)
+        counters = program.counters_of(self.key) if verb == SAVED and program.counters else ()
+        return SaveQuestion(
+            program.table, self.key, document, sources, expected, holds, verb, number, followers, counters
+        )
 
     def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
         entity_type, written = self._catalog.type_of(self._asked), self.written

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from oneread.counters.settings import show_in_settings
 from oneread.derivations.access import ValuePath
 from oneread.derivations.copies import Reference
 from oneread.derivations.core_values import (
@@ -27,6 +28,7 @@ from oneread.derivations.core_values import (
     path_in,
     route_in,
 )
+from oneread.derivations.counter_fields import ShownCounter
 from oneread.derivations.emitted_record import form_of, view_of
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.entity_type import EntityType
@@ -61,6 +63,7 @@ from oneread.derivations.rules import BucketSize
 from oneread.models.expiry import ExpiryRule
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import has_one_form
+from oneread.store.keys import entity_part
 from oneread.store.limits import VALUES_BYTES
 
 _ELEMENT, _REFERENCE, _PLACE, _ROW, _AMOUNTS, _SUM, _EXTREME, _EXTREMUM, _END = range(1, 10)
@@ -73,6 +76,7 @@ _BUCKETS: Final[Mapping[BucketSize | None, int]] = {
 _DESCENDING, _IN_DIGITS, _HASHED, _IN_DOCUMENT, _WITH_EXPIRY = 1, 2, 4, 8, 16
 _NO_FIELD: Final = 0xFF
 _UNKNOWN_PLACE: Final = 0xFF
+_COUNTER_PLACE: Final = 0xFE
 _THE_ELEMENT: Final = 0xFF
 """In place of a field: the element of a list that a row is for."""
 _MOST_RANK: Final = 0xFE
@@ -81,6 +85,8 @@ _FOUND: Final = 0
 """The register of the place that a view has found."""
 _EACH_ELEMENT: Final = "each"
 """What has the bytes of the element of a list in its register."""
+_OF_SHOWN: Final = show_in_settings(None) or b""
+"""The settings of a counter that is shown and has no others."""
 _pack: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -113,6 +119,13 @@ class CoreProgram(NamedTuple):
 
     table: bytes
     asked: tuple[tuple[int, Callable[[Any], bool]], ...]
+    counters: tuple[ShownCounter, ...] = ()
+    """That its entities show."""
+
+    def counters_of(self, key: bytes) -> tuple[tuple[bytes, bytes, bytes, bytes], ...]:
+        """The counters that the entity of a root row shows, as the core is asked."""
+        found = [each.group(entity_part(key)).counter for each in self.counters]
+        return tuple([(of.settings, of.shards.start, of.shards.stop, _OF_SHOWN) for of in found if of is not None])
 
     def holding(self, entity: Any) -> int | None:
         """A bit for each condition that is asked and holds; None where one cannot be asked."""
@@ -202,7 +215,8 @@ class _Table:
 
     def program(self) -> CoreProgram:
         table = self.packed()
-        return CoreProgram(table, tuple(self._asked.items()))
+        counters = [each.shown for each in self._of.rollups if isinstance(each.shown, ShownCounter)]
+        return CoreProgram(table, tuple(self._asked.items()), tuple(counters))
 
     def packed(self) -> bytes:
         of = self._of
@@ -252,7 +266,9 @@ class _Table:
         """A field that shows a number of a group, and the number's place in the group's row."""
         (field,) = self._path(ValuePath(total.field))
         declared, number, shown = self._layout.fields[field].type, total.number, total.shown
-        if number is None or not isinstance(shown, ShownAggregate):
+        if isinstance(shown, ShownCounter):
+            return field, b"", _COUNTER_PLACE
+        if number is None:
             return field, b"", _UNKNOWN_PLACE
         place = shown.whole_number(number.field)
         is_known = place is not None and not shown.extrema and declared.bare is int and not declared.metadata

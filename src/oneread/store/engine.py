@@ -123,6 +123,8 @@ class SaveQuestion(msgspec.Struct, frozen=True, gc=False):
     """That it takes from the sequence of its entity group; 0 for none."""
     followers: tuple[bytes, ...]
     """The programs of entities that may follow: holders of copies, and what shows groups."""
+    counters: tuple[tuple[bytes, bytes, bytes, bytes], ...] = ()
+    """That a new entity shows: the key of the settings, the range of the rows, the settings of one that is shown."""
 
 
 class SaveQuestions(msgspec.Struct, frozen=True, gc=False):
@@ -156,6 +158,8 @@ class DecidedSaves(msgspec.Struct, frozen=True, gc=False):
     requests: tuple[tuple[int, int], ...]
     """The rows and bytes of the requests that Python would make for it."""
     has_scanned: bool
+    """Rows were looked for: holders, or those of counters."""
+    has_followed: bool
     """Holders were looked for, and those that there are follow."""
 
 

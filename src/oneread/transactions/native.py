@@ -177,7 +177,7 @@ class NativeCommitter(NativeSystem):
         if decided is None:
             return False
         for place, saved in enumerate(decided.saved):
-            if not commit.changes[place].take_saved(saved, is_followed=decided.has_scanned):
+            if not commit.changes[place].take_saved(saved, is_followed=decided.has_followed):
                 return False
         store.write_decided(decided)
         return True

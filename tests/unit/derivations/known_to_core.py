@@ -23,6 +23,7 @@ from oneread import (
     bucket,
     by,
     count,
+    counter,
     descending,
     each,
     expires,
@@ -162,6 +163,8 @@ class Trip(Model[int]):
     by: Ref[Person]
     ticket: Held | None
     times: list[datetime | None] | None
+    views: int = rollup(counter("trip:{number}"), every=10)
+    likes: int = rollup(counter("likes:{number}"), every=5)
 
 
 class Offer(Model[str]):
@@ -368,6 +371,11 @@ class AtHome(Aggregate[Stall]):
     named: list[str] = newest_values(within(Stall.keeper, Person.name), by=Stall.opened, most=2)
 
 
+class Liked(Index[Trip]):
+    views: int = descending(Trip.views)
+    likes: int = shown(Trip.likes)
+
+
 class ByTag(Index[Visit]):
     tag: str = by(each(Visit.tags))
     at: datetime = newest(Visit.at)
@@ -482,6 +490,7 @@ VIEWS = [
     Over,
     Behind,
     AtHome,
+    Liked,
     ByTag,
     Tags,
     ByWeek,

@@ -36,7 +36,7 @@ SEEDS = 60
 HISTORIES = 12
 STEPS = 500
 DAY = date(2020, 1, 1)
-GIVEN = ("people", "stalls", "lines", "helped", "made", "changed")
+GIVEN = ("people", "stalls", "lines", "helped", "views", "likes", "made", "changed")
 
 pytestmark = pytest.mark.skipif(binding.Program is None, reason="oneread-native is not installed")
 
@@ -151,6 +151,28 @@ def test_a_value_behind_a_reference_that_follows(twin, known):
     assert (row.home, row.name) == (Place.at("A"), "Bea")
 
 
+def test_a_new_entity_that_shows_counters(twin, known):
+    known.counter("likes:2").add(3)
+    saved = [known.save(trip(number)) for number in (1, 2)]
+    assert [each.likes for each in saved] == [0, 3]
+    assert (twin.decided["Trip"], twin.left["Trip"]) == (1, 1)
+    known.counter("trip:1").add(2)
+    known.save(trip(1, 5))
+    assert (twin.decided["Trip"], twin.left["Trip"]) == (2, 1)
+    known.delete(Trip, 1)
+    assert known.save(trip(1, 5)).views == 2
+
+
+def test_counters_of_an_entity_that_is_made_twice_in_a_transaction(known):
+    def make(tx):
+        tx.save(trip(1))
+        tx.delete(Trip, 1)
+        tx.save(trip(1, 4))
+
+    known.transact(make)
+    assert known.get(Trip, 1).views == 0
+
+
 def trip(number, *hours):
     """A trip that has the unique values of some hours."""
     times = [datetime(2020, 1, 1, hour, tzinfo=UTC) for hour in hours]
@@ -249,7 +271,7 @@ def programs_of_examples():
 def do(db, chance, kept):
     """One step: mostly a save, of a new entity, or of one that was stored and is changed or not."""
     entity = chance.entity()
-    match chance.random.randrange(34):
+    match chance.random.randrange(36):
         case 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8:
             kept += changed(db, chance, entity)
         case 9 | 10 | 11 | 12:
@@ -262,6 +284,8 @@ def do(db, chance, kept):
             kept.append(db.save(chance.one(*kept[-9:])))
         case 17:
             kept += db.save_all([entity, *[chance.entity() for _ in range(chance.one(1, 3, 9))]])
+        case 20:
+            db.counter(chance.one("trip:0", "trip:1", "trip:2", "likes:1")).add(chance.one(1, 5, -2))
         case 18 | 19 if kept:
             latest = {each.ref(): each for each in kept[-chance.one(2, 4, 20) :]}
             kept += db.save_all(latest.values())

@@ -32,7 +32,7 @@ class Twin:
             self.patched += decided and isinstance(commit.changes[0], Patch)
             self.deleted += decided and isinstance(commit.changes[0], Delete)
             if decided:
-                self.followed += kept.decided.has_scanned
+                self.followed += kept.decided.has_followed
                 self.holders += len(kept.decided.writes[0]) - len(names)
                 self.together += len(names) if len(names) > 1 else 0
                 shown = [shown_of(each) for each in commit.changes]

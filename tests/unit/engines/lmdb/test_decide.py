@@ -62,7 +62,7 @@ def questions_about(db, chance, kept):
 def question_of(asked):
     """A question as the call takes it."""
     given = asked.key, asked.document, asked.sources, asked.expected, asked.holds, asked.verb, asked.number
-    return (native.Program(asked.program), *given)
+    return (native.Program(asked.program), *given, asked.counters)
 
 
 def followers_of(asked):
@@ -100,7 +100,7 @@ def test_each_question_is_answered(store):
     assert {each for each in answers if type(each) is str} >= {"a source is absent", "an unusual value"}
     verbs = {asked.verb for asked, each in zip(store.questions, answers, strict=True) if each in saved}
     assert verbs == {SAVED, PATCHED, DELETED, UPSERTED}
-    for [(_version, document, _is_new)], _reads, writes, requests, _scanned in saved:
+    for [(_version, document, _is_new)], _reads, writes, requests, _scanned, _followed in saved:
         assert any((document or b"m:e") in row for _key, row in writes[0])
         assert all([key for key, _row in rows] == sorted({key for key, _row in rows}) for rows in writes)
         assert sum(count for count, _size in requests[1:]) >= sum(map(len, writes))
