@@ -200,30 +200,55 @@ const Program *take_program(PyObject *given) {
     return NULL;
 }
 
-/* Takes the keys of sources, None for a reference to nothing. Returns 1, or 0 with an exception set. */
+/* Takes the keys of sources, a tuple for each reference. Returns 1, or 0 with an exception set. */
 static int take_sources(Asked *call, PyObject *given, Question *question) {
     const int count = question->program->reference_count;
-    if (!take_tuple(given, count, "sources are a tuple of one key, or None, for each reference")) return 0;
-    Span *sources = take_memory(&call->work, ((size_t)count + 1) * sizeof *sources);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *source = PyTuple_GetItem(given, i);
-        sources[i] = (Span){NULL, 0};
-        if (source != Py_None && !span_of(source, &sources[i])) return 0;
+    if (!take_tuple(given, count, "sources are a tuple of a tuple of keys for each reference")) return 0;
+    SourceKeys *sources = take_memory(&call->work, ((size_t)count + 1) * sizeof *sources);
+    for (int i = 0; i < count; i++) {
+        PyObject *keys = PyTuple_GetItem(given, i);
+        if (!take_tuple(keys, -1, "the keys of a source are a tuple")) return 0;
+        const Py_ssize_t found = PyTuple_Size(keys);
+        Span *first = take_memory(&call->work, ((size_t)found + 1) * sizeof *first);
+        for (Py_ssize_t j = 0; j < found; j++)
+            if (!span_of(PyTuple_GetItem(keys, j), &first[j])) return 0;
+        sources[i] = (SourceKeys){first, (int)found};
     }
     question->sources = sources;
     return 1;
 }
 
+/* Takes counters, each a tuple of four bytes. Returns 1, or 0 with an exception set. */
+static int take_counters(Asked *call, PyObject *given, Question *question) {
+    if (!take_tuple(given, -1, "counters are a tuple")) return 0;
+    const Py_ssize_t count = PyTuple_Size(given);
+    Counter *counters = take_memory(&call->work, ((size_t)count + 1) * sizeof *counters);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *parts = PyTuple_GetItem(given, i);
+        if (!take_tuple(parts, 4, "a counter is a tuple of settings, the start and stop of its rows, and what shows it") ||
+            !span_of(PyTuple_GetItem(parts, 0), &counters[i].settings) ||
+            !span_of(PyTuple_GetItem(parts, 1), &counters[i].start) ||
+            !span_of(PyTuple_GetItem(parts, 2), &counters[i].stop) ||
+            !span_of(PyTuple_GetItem(parts, 3), &counters[i].shown))
+            return 0;
+    }
+    question->counters = counters;
+    question->counter_count = (int)count;
+    return 1;
+}
+
 /* One question: (program, key, document, sources, expected version or None, conditions that hold as bits, verb, number of a
- * sequence or 0). */
+ * sequence or 0, counters). */
 static int take_question(Asked *call, PyObject *given, Question *question) {
-    if (!take_tuple(given, 8, "a question is a tuple of a program, key, document, sources, version, bits, verb, number"))
+    if (!take_tuple(given, 9, "a question is a tuple of a program, key, document, sources, version, bits, verb, number, "
+                              "counters"))
         return 0;
     PyObject *expected = PyTuple_GetItem(given, 4);
     question->program = take_program(PyTuple_GetItem(given, 0));
     if (!question->program || !span_of(PyTuple_GetItem(given, 1), &question->key) ||
         !span_of(PyTuple_GetItem(given, 2), &question->document) ||
-        !take_sources(call, PyTuple_GetItem(given, 3), question))
+        !take_sources(call, PyTuple_GetItem(given, 3), question) ||
+        !take_counters(call, PyTuple_GetItem(given, 8), question))
         return 0;
     question->expected = expected == Py_None ? -1 : PyLong_AsLongLong(expected);
     question->holds = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GetItem(given, 5));

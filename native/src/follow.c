@@ -25,6 +25,13 @@ Span key_of_source(Work *work, const Reference *reference, Span field) {
     return key_of_parts(work, reference, parts);
 }
 
+Span key_of_root(Work *work, const Program *program, const Reference *reference, const Span *fields) {
+    Span parts[MOST_PARTS];
+    if (reference->parts > program->own_count) stop(work, OTHER_VALUE);
+    for (int i = 0; i < reference->parts; i++) parts[i] = value_at(work, fields, program->fields, program->own[i]);
+    return key_of_parts(work, reference, parts);
+}
+
 Span key_of_parts(Work *work, const Reference *reference, const Span *parts) {
     if (!reference->parts) stop(work, OTHER_VALUE);
     size_t size = reference->start;
@@ -45,19 +52,25 @@ static void follow_reference(Follower *made, int place) {
     const Reference *reference = &made->program->references[place];
     Span *source = &made->entity.sources[place];
     *source = (Span){NULL, 0};
-    if (reference->field == NO_FIELD) stop(work, OTHER_VALUE);
+    if (reference->is_many) return;
+    if (reference->field == NO_FIELD) {
+        *source = key_of_root(work, made->program, reference, made->entity.fields);
+        return;
+    }
     Span *field = &made->entity.fields[reference->field];
+    keep_hidden(made->program, place, &made->before, &made->entity);
     if (is_nil(*field)) return;
     *source = key_of_source(work, reference, *field);
-    if (!reference->is_copy || !made->source || !is_same(*source, made->source->key)) return;
+    if (!(reference->is_copy || reference->is_hidden) || !made->source || !is_same(*source, made->source->key)) return;
     if (memcmp(made->source->body.data, reference->layout, LAYOUT_BYTES)) stop(work, NO_SOURCE);
-    *field = filled_copy(work, reference, *field, made->source_fields, made->source_count);
+    fill_hidden(work, made->program, place, made->source_fields, made->source_count, &made->entity);
+    if (reference->is_copy) *field = filled_copy(work, reference, *field, made->source_fields, made->source_count);
 }
 
-static const Program *program_of(Work *work, const Questions *asked, const Root *holder, enum Follows what) {
+static const Program *program_of(Work *work, const Questions *asked, const Root *holder) {
     for (int i = 0; i < asked->follower_count; i++) {
         const Program *each = asked->followers[i];
-        if (each->follows & what && !memcmp(holder->key.data, each->kind.data, each->kind.size) &&
+        if (each->follows & MAY_FOLLOW && !memcmp(holder->key.data, each->kind.data, each->kind.size) &&
             !memcmp(holder->body.data, each->layout.data, LAYOUT_BYTES))
             return each;
     }
@@ -65,14 +78,15 @@ static const Program *program_of(Work *work, const Questions *asked, const Root 
 }
 
 /* Begins with a holder: its program, its fields as they are, and what it contributes. */
-static void begin(Follower *made, const Questions *asked, const Root *holder, enum Follows what) {
+static void begin(Follower *made, const Questions *asked, const Root *holder) {
     Work *work = made->unit->work;
     if (!holder->body.data || holder->key.size <= LAYOUT_BYTES) stop(work, OTHER_ROW);
-    const Program *program = made->program = program_of(work, asked, holder, what);
+    const Program *program = made->program = program_of(work, asked, holder);
     if (holder->key.size < program->start) stop(work, OTHER_ROW);
     if (fields_of(work, holder->body, program->layout.data, made->entity.fields) != program->fields)
         stop(work, OTHER_LAYOUT);
     made->entity.suffix = (Span){holder->key.data + program->start, holder->key.size - program->start};
+    made->entity.now = made->unit->now;
     decode_record(work, program, holder->record, &made->before);
 }
 
@@ -178,7 +192,7 @@ static void follow_source(Follower *made, const Questions *asked, const Changed 
     made->source = changed->source;
     made->source_count = fields_of(work, made->source->body, made->source->body.data, made->source_fields);
     for (int i = 0; i < holders.count; i++) {
-        begin(made, asked, holders.first[i], SOURCES);
+        begin(made, asked, holders.first[i]);
         end(made, holders.first[i]);
         holders.first[i]->is_listed = 0;
     }
@@ -238,7 +252,7 @@ static void take_numbers(Follower *made, const Touched *group) {
     for (int i = 0; i < program->total_count; i++) {
         const Total *total = &program->totals[i];
         if (!is_same(total->prefix, group->prefix)) continue;
-        if (total->place == UNKNOWN_PLACE) stop(made->unit->work, SHOWN);
+        if (total->place >= COUNTER_PLACE) stop(made->unit->work, SHOWN);
         made->entity.fields[total->field] = number_at_place(made->unit, group->sum, total->place);
     }
 }
@@ -261,7 +275,7 @@ static void follow_rank(Follower *made, const Questions *asked, const Touched *g
     for (size_t i = 0; i < found; i++) {
         Root *holder = showing[i].holder;
         if (!holder || !holder->body.data) continue;
-        begin(made, asked, holder, GROUPS);
+        begin(made, asked, holder);
         for (size_t j = i; j < found; j++) {
             if (showing[j].holder != holder) continue;
             take_numbers(made, showing[j].group);

@@ -373,8 +373,54 @@ int has_written(const Unit *unit, enum Table table, Span start, Span stop_at) {
     return 0;
 }
 
-void settle_sums(Unit *unit) {
+void expect_no_row(Unit *unit, Span key) {
+    if (has_written(unit, COUNTS, key, joined(unit->work, key, (Span){NO_BYTES, 1}, NOTHING)) ||
+        read_row(unit, COUNTS, key).data)
+        stop(unit->work, SHOWN);
+}
+
+void expect_no_rows(Unit *unit, Span start, Span stop_at) {
+    Span found;
+    const int count = unit->reader.scan(unit->reader.of, COUNTS, start, stop_at, &found, NULL, 1);
+    if (count) stop(unit->work, count < 0 ? NOT_READ : SHOWN);
+    count_request(unit, 0, 0);
+}
+
+/* ---- unique values ---- */
+
+void give_up_claim(Unit *unit, Span key, Span owner) {
+    Claim *claim = item_at(unit->work, &unit->claims, key, sizeof *claim);
+    if (claim->to.data && is_same(claim->to, owner))
+        claim->to = (Span){NULL, 0};
+    else
+        claim->from = owner;
+}
+
+void take_claim(Unit *unit, Span key, Span owner) {
+    Claim *claim = item_at(unit->work, &unit->claims, key, sizeof *claim);
+    if (claim->to.data && !is_same(claim->to, owner)) stop(unit->work, TAKEN);
+    claim->to = owner;
+}
+
+static void settle_claim(Unit *unit, const Claim *claim) {
+    Span held = {NULL, 0};
+    uint64_t before = 0;
+    const Span row = read_row(unit, COUNTS, claim->key);
+    if (row.data && (row.data[0] >> 5 != FORM_ONE || !value_of_row(row, &held, &before))) stop(unit->work, OTHER_ROW);
+    const int is_left = claim->from.data && is_same(held, claim->from);
+    if (claim->to.data) {
+        if (held.data && !is_left && !is_same(held, claim->to)) stop(unit->work, TAKEN);
+        const uint64_t stamp = row.data && before >= unit->now ? before + 1 : unit->now;
+        write_row(unit, COUNTS, claim->key, stamped(unit, stamp, claim->to));
+    } else if (held.data && is_left) {
+        remove_row(unit, COUNTS, claim->key);
+    }
+}
+
+void settle(Unit *unit) {
     const size_t first = unit->reads.count;
+    for (size_t i = 0; i < unit->claims.room; i++)
+        if (unit->claims.slots[i]) settle_claim(unit, unit->claims.slots[i]);
     for (size_t i = 0; i < unit->sums.room; i++)
         if (unit->sums.slots[i]) settle_sum(unit, unit->sums.slots[i]);
     count_reads(unit, first);

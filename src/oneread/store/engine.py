@@ -114,8 +114,8 @@ class SaveQuestion(msgspec.Struct, frozen=True, gc=False):
     """Of its root row."""
     document: bytes
     """Its copies have their reference alone; of what is deleted, the record that stays."""
-    sources: tuple[bytes | None, ...]
-    """The keys of the root rows that its references name."""
+    sources: tuple[tuple[bytes, ...], ...]
+    """The keys of the root rows that each of its references names: of a list several, else at most one."""
     expected: int | None
     """The own version that the row must have; 0 for an absent one, None for any."""
     holds: int
@@ -126,6 +126,8 @@ class SaveQuestion(msgspec.Struct, frozen=True, gc=False):
     """That it takes from the sequence of its entity group; 0 for none."""
     followers: tuple[bytes, ...]
     """The programs of entities that may follow: holders of copies, and what shows groups."""
+    counters: tuple[tuple[bytes, bytes, bytes, bytes], ...] = ()
+    """That a new entity shows: the key of the settings, the range of the rows, the settings of one that is shown."""
 
 
 class SaveQuestions(msgspec.Struct, frozen=True, gc=False):

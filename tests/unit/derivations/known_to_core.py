@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from typing import Annotated
 from uuid import UUID
+
+import msgspec
 
 from oneread import (
     CREATED,
@@ -21,7 +24,9 @@ from oneread import (
     bucket,
     by,
     count,
+    counter,
     descending,
+    each,
     expires,
     field,
     greatest,
@@ -29,6 +34,7 @@ from oneread import (
     mean,
     newest,
     on,
+    newest_values,
     reference,
     rollup,
     shown,
@@ -71,6 +77,8 @@ class Stall(Model[int]):
     place: Ref[Place] | None = reference(on_delete="delete")
     keeper: Ref["Person"] | None = reference(on_delete="refuse")
     title: str = ""
+    opened: datetime | None = None
+    helpers: Annotated[set[Ref["Person"]], msgspec.Meta(max_length=3)] = msgspec.field(default_factory=set)
 
 
 class Person(Model[int]):
@@ -79,6 +87,7 @@ class Person(Model[int]):
     home: Seen | None
     friend: Ref["Person"] | None = None
     stalls: int = rollup(lambda: StallsOfKeeper.stalls)
+    helped: int = rollup(lambda: HelpedStalls.stalls)
 
 
 class PeopleOfPlace(Aggregate[Person]):
@@ -144,8 +153,33 @@ class Visit(Model[Ref[Person], date, UUID]):
     note: str
     raw: bytes
     tags: list[str]
+    times: list[datetime | None] | None
     made: datetime = CREATED
     changed: datetime = UPDATED
+
+
+class Trip(Model[int]):
+    """Has rows that end, unique values, and hidden copies, which the core decides and does not compare."""
+
+    number: Key[int]
+    by: Ref[Person]
+    ticket: Held | None
+    times: list[datetime | None] | None
+    views: int = rollup(counter("trip:{number}"), every=10)
+    likes: int = rollup(counter("likes:{number}"), every=5)
+
+
+class Offer(Model[str]):
+    """Expires, and so do its rows and its unique values."""
+
+    ttl = expires("until", after=timedelta(seconds=5))
+
+    code: Key[str]
+    until: datetime | None
+
+
+class Sale(Offer):
+    title: str | None
 
 
 class Line(Model[Ref[Place], int]):
@@ -159,6 +193,7 @@ class Line(Model[Ref[Place], int]):
     text: str
     season: Titles | None
     shown: Ref[Pass] | None = reference(on_delete="refuse")
+    passes: Annotated[list[Ref[Pass]], msgspec.Meta(max_length=3)] | None = None
 
 
 class LinesOfPlace(Aggregate[Line]):
@@ -204,7 +239,7 @@ class ByGuide(Index[Visit]):
 
 
 class Titled(Index[Stall]):
-    where = (field(Stall.number) > 3) | (field(Stall.title) == "a")
+    where = (field(Stall.number) > 3) | field(Stall.title).starts_with("a")  # Python is asked
 
     title: str = by(Stall.title, hashed=True)
     keeper: Ref[Person] | None = shown(Stall.keeper)
@@ -216,6 +251,40 @@ class Numbers(Aggregate[Stall]):
     titled: int = count(where=field(Stall.title) != "")
     high: int = total(Stall.number, where=field(Stall.number) > 2)
     least_titled: int | None = least(Stall.number, where=field(Stall.title) != "")
+
+
+class Crowded(Index[Place]):
+    """A condition on totals, which follow their groups."""
+
+    where = (field(Place.people) > 1) | ((field(Place.stalls) == 1) & ~(field(Place.name) < "b"))
+
+    people: int = descending(Place.people)
+    area: Decimal | None = shown(Place.area)
+
+
+class Homes(Aggregate[Person]):
+    """Conditions on a total and on copied fields."""
+
+    number: int = by(Person.number)
+    busy: int = count(where=field(Person.stalls) >= 1)
+    wide: int = total(Person.number, where=field(within(Person.home, Place.area)) > Decimal("2.5"))
+    named: int = count(where=field(within(Person.home, Place.name)).one_of("a", "b", "Zürich"))
+
+
+class Chosen(Index[Visit]):
+    """A condition on each kind of value."""
+
+    where = (
+        (field(Visit.price) <= Decimal(7))
+        | (field(Visit.left) > datetime(2010, 12, 1, tzinfo=UTC))
+        | ((field(Visit.day) != date(2000, 2, 29)) & (field(Visit.weight) > 1.5))
+        | ((field(Visit.colour) == Colour.RED) & field(Visit.level).one_of(Level.LOW, Level.HIGH))
+        | ((field(Visit.id) >= UUID(int=1)) & (field(Visit.raw) < b"b") & (field(Visit.is_paid) == True))  # noqa: E712
+        | (field(Visit.by).is_not_none() & field(within(Visit.by, Person.name)).one_of("Ann", "Eve"))
+        | ~(field(Visit.rank) < 128)
+    )
+
+    at: datetime = by(Visit.at)
 
 
 class ByMonth(Index[Visit]):
@@ -239,6 +308,154 @@ class Days(Aggregate[Visit]):
     first_tip: Decimal | None = least(Visit.tip)
 
 
+class Latest(Aggregate[Visit]):
+    """The newest values of each kind, in the order of instants that are copied or absent."""
+
+    place: Seen = by(Visit.place)
+    visits: int = count()
+    prices: list[Decimal] = newest_values(Visit.price, by=Visit.at, most=3)
+    notes: list[str] = newest_values(Visit.note, by=Visit.left, most=2, where=field(Visit.rank).is_none())
+    guides: list[Ref[Person]] = newest_values(Visit.guide, by=within(Visit.ticket, Pass.until), most=2)
+    last: list[UUID] = newest_values(Visit.id, by=Visit.at, most=1)
+    tagged: list[list[str]] = newest_values(Visit.tags, by=Visit.at, most=1)
+
+
+class Ahead(Index[Trip]):
+    """Rows that end with the trip's ticket, or never."""
+
+    ttl = expires(within(Trip.ticket, Pass.until), after=timedelta(seconds=2))
+
+    person: Ref[Person] = by(Trip.by)
+    until: datetime | None = shown(within(Trip.ticket, Pass.until))
+
+
+class Waiting(Aggregate[Line]):
+    """An aggregate whose contributions end with what is copied."""
+
+    ttl = expires(within(Line.season, Season.until))
+
+    place: Ref[Place] = by(Line.place)
+    lines: int = count()
+
+
+class Valid(Index[Offer]):
+    """Rows that end with their entity, or before it."""
+
+    ttl = expires(Offer.until)
+
+    code: str = by(Offer.code)
+
+
+class Over(Index[Offer]):
+    """Rows that end with their entity, which expires before they would."""
+
+    ttl = expires(Offer.until, after=timedelta(seconds=9))
+
+    code: str = descending(Offer.code)
+
+
+class Behind(Index[Line]):
+    """Values behind references and copies that do not show them: hidden copies."""
+
+    friend: Ref[Person] | None = descending(within(Line.by, Person.friend), none="last")
+    since: date = descending(within(Line.place, Place.since))
+    home: Ref[Place] | None = shown(within(Line.by, within(Person.home, Seen.ref)))
+    name: str | None = shown(within(Line.by, Person.name))
+
+
+class AtHome(Aggregate[Stall]):
+    """Groups by what keepers refer to."""
+
+    home: Ref[Place] = by(within(Stall.keeper, within(Person.home, Seen.ref)))
+    stalls: int = count()
+    areas: Decimal = total(within(Stall.place, Place.area))
+    widest: Decimal | None = greatest(within(Stall.place, Place.area))
+    named: list[str] = newest_values(within(Stall.keeper, Person.name), by=Stall.opened, most=2)
+
+
+class Liked(Index[Trip]):
+    views: int = descending(Trip.views)
+    likes: int = shown(Trip.likes)
+
+
+class ByTag(Index[Visit]):
+    tag: str = by(each(Visit.tags))
+    at: datetime = newest(Visit.at)
+    place: Seen = shown(Visit.place)
+
+
+class Tags(Aggregate[Visit]):
+    tag: str = by(each(Visit.tags))
+    visits: int = count()
+    income: Decimal = total(Visit.price)
+    last: datetime | None = greatest(Visit.at)
+
+
+class ByWeek(Index[Trip]):
+    spread = 2
+    ttl = expires(within(Trip.ticket, Pass.until))
+
+    name: str = by(within(Trip.by, Person.name))
+    week: datetime = bucket(each(Trip.times), "week")
+
+
+class ByDay(Index[Visit]):
+    day: datetime = bucket(each(Visit.times), "day")
+
+
+class ByHelper(Index[Stall]):
+    helper: Ref[Person] = descending(each(Stall.helpers))
+    title: str = by(Stall.title, hashed=True)
+
+
+class HelpedStalls(Aggregate[Stall]):
+    """Shown by each of the helpers."""
+
+    helper: Ref[Person] = by(each(Stall.helpers))
+    stalls: int = count()
+
+
+class ByPass(Index[Line]):
+    a_pass: Ref[Pass] = by(each(Line.passes))
+    text: str = by(Line.text)
+
+
+class ByOpening(Index[Stall]):
+    """A unique value of two parts, one of which may be absent."""
+
+    unique = True
+
+    place: Ref[Place] = by(Stall.place)
+    opened: datetime | None = by(Stall.opened, none="last")
+
+
+class ByUntil(Index[Offer]):
+    """A unique value that ends with its entity, or before it."""
+
+    unique = True
+    ttl = expires(Offer.until, after=timedelta(seconds=3))
+
+    until: datetime | None = by(Offer.until, none="first")
+
+
+class ByTitle(Index[Sale]):
+    """A unique value of a variant, where a condition holds."""
+
+    unique = True
+    where = field(Sale.title) != "b"
+
+    title: str = by(Sale.title)
+
+
+class AtTimes(Index[Trip]):
+    """Unique values of an entity, as many as it has times."""
+
+    unique = True
+
+    person: Ref[Person] = by(Trip.by)
+    time: datetime = bucket(each(Trip.times), "minute")
+
+
 class All(Aggregate[Visit]):
     visits: int = count()
     year: datetime | None = greatest(Visit.left)
@@ -251,7 +468,7 @@ class Years(Aggregate[Visit]):
     visits: int = count()
 
 
-MODELS = [Place, Person, Pass, Season, Stall, Visit, Line]
+MODELS = [Place, Person, Pass, Season, Stall, Visit, Trip, Offer, Sale, Line]
 VIEWS = [
     LinesOfPlace,
     StallsOfKeeper,
@@ -263,8 +480,30 @@ VIEWS = [
     ByGuide,
     Titled,
     Numbers,
+    Crowded,
+    Homes,
+    Chosen,
     ByMonth,
     Days,
+    Latest,
+    Ahead,
+    Waiting,
+    Valid,
+    Over,
+    Behind,
+    AtHome,
+    Liked,
+    ByTag,
+    Tags,
+    ByWeek,
+    ByDay,
+    ByHelper,
+    HelpedStalls,
+    ByPass,
+    ByOpening,
+    ByUntil,
+    ByTitle,
+    AtTimes,
     All,
     Years,
 ]
@@ -341,15 +580,29 @@ class Chance:
         friend = self.one(None, Person.at(self.random.randrange(5)))
         return Person(number=self.random.randrange(4), name=self.one("Ann", "Bea", "Eve"), home=home, friend=friend)
 
+    def until(self):
+        at = datetime.fromtimestamp(self.random.randrange(990, 1150), UTC)
+        return self.often(self.one(None, at), datetime(1969, 12, 31, tzinfo=UTC))
+
     def a_pass(self):
-        at = datetime.fromtimestamp(self.random.randrange(990, 1010), UTC)
-        code, until = self.one(*"pqrs"), self.one(None, at)
+        code, until = self.one(*"pqrs"), self.until()
         return self.one(Pass(code=code, until=until), Season(code=code, until=until, title=self.one(None, "a", "b")))
+
+    def offer(self):
+        code, until = self.one(*"pqrs"), self.until()
+        return self.one(
+            Offer(code=code, until=until), Sale(code=code, until=until, title=self.one(None, "a", "b", "c"))
+        )
 
     def stall(self):
         place = self.one(None, Place.at(self.one(*"ABCD")))
         keeper = self.one(None, Person.at(self.random.randrange(5)))
-        return Stall(number=self.random.randrange(5), place=place, keeper=keeper, title=self.text())
+        helpers = {Person.at(self.random.randrange(5)) for _ in range(self.one(0, 0, 1, 2, 3))}
+        opened = self.one(None, self.instant(), datetime(2000, 3, 1, tzinfo=UTC))
+        return Stall(
+            number=self.random.randrange(5), place=place, keeper=keeper, title=self.text(), opened=opened,
+            helpers=helpers,
+        )  # fmt: skip
 
     def visit(self):
         return Visit(
@@ -359,23 +612,54 @@ class Chance:
             guide=self.one(None, Person.at(self.random.randrange(6))), at=self.instant(),
             left=self.one(None, self.instant()), price=self.decimal(), tip=self.one(None, self.decimal()),
             weight=self.weight(), rank=self.one(None, self.integer()), is_paid=self.one(True, False),
-            colour=self.one(*Colour), level=self.one(None, *Level), note=self.text(), raw=self.text().encode(),
-            tags=self.one([], ["a"], ["b", "\x00"], ["x"] * 20),
+            colour=self.one(*Colour), level=self.one(None, *Level), note=self.note(), raw=self.text().encode(),
+            tags=self.one([], ["a"], ["b", "\x00", "a"], ["x"] * 20, ["c", "b", "c"]),
+            times=self.times(),
         )  # fmt: skip
+
+    def note(self):
+        """A text, of which some are as long as a row of newest values may be, or longer."""
+        return self.often(self.text(), *("n" * size for size in (996, 997, 1200)))
+
+    def times(self):
+        usual, at = datetime(2000, 3, 1, tzinfo=UTC), self.instant()
+        return self.one(None, [], [None, at], [usual, at], [usual + timedelta(hours=5), at, usual])
+
+    def trip(self):
+        ticket = self.one(None, Held.of(self.one(*"pqr")))
+        number, by_whom = self.random.randrange(4), Person.at(self.random.randrange(4))
+        return Trip(number=number, by=by_whom, ticket=ticket, times=self.times())
 
     def passes(self):
         code = self.one(*"pqrs")
-        return {"season": self.one(None, Titles.of(code)), "shown": self.one(None, Pass.at(code))}
+        return {
+            "season": self.one(None, None, Titles.of(code)),
+            "shown": self.one(None, Pass.at(code)),
+            "passes": self.several(code),
+        }
+
+    def several(self, code):
+        return self.one(None, None, [], [], [Pass.at(code)], [Pass.at("p"), Pass.at(code), Pass.at("p")])
 
     def line(self):
         number = self.one(GENERATED, GENERATED, GENERATED, 1, 2, 3)
-        by_whom = self.one(None, Person.at(self.random.randrange(5)))
+        by_whom = self.one(None, Person.at(self.random.randrange(4)))
         return Line(
             place=Place.at(self.one(*"ABCD")), number=number, by=by_whom, text=self.text()[:60], **self.passes()
         )
 
     def entity(self):
-        usual = self.place, self.person, self.a_pass, self.stall, self.line
+        usual = (
+            self.place,
+            self.person,
+            self.person,
+            self.a_pass,
+            self.stall,
+            self.line,
+            self.line,
+            self.trip,
+            self.offer,
+        )
         return self.one(*usual, self.visit, self.visit, self.visit)()
 
 

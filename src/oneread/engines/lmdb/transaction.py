@@ -297,9 +297,8 @@ class Attempt(embedded.RowWrites):
             program = program_of(each.program)
             if program is None:
                 return None
-            questions.append(
-                (program, each.key, each.document, each.sources, each.expected, each.holds, each.verb, each.number)
-            )
+            given = each.key, each.document, each.sources, each.expected, each.holds, each.verb, each.number
+            questions.append((program, *given, each.counters))
             if each.followers:
                 following.update(dict.fromkeys(each.followers))
         followers = tuple([each for each in map(program_of, following) if each is not None]) if following else ()

@@ -5,6 +5,7 @@
 
 import random
 from contextlib import suppress
+from itertools import chain
 from types import SimpleNamespace
 
 import pytest
@@ -63,7 +64,7 @@ def questions_about(db, chance, kept):
 def question_of(asked):
     """A question as the call takes it."""
     given = asked.key, asked.document, asked.sources, asked.expected, asked.holds, asked.verb, asked.number
-    return (native.Program(asked.program), *given)
+    return (native.Program(asked.program), *given, asked.counters)
 
 
 def followers_of(asked):
@@ -104,7 +105,7 @@ def test_each_question_is_answered(store):
     verbs = {asked.verb for asked, each in zip(store.questions, answers, strict=True) if each in saved}
     assert verbs == {SAVED, PATCHED, DELETED, UPSERTED}
     assert sum(is_complete for *_decided, is_complete in saved) > 40
-    for [(_version, document, _is_new)], _reads, writes, requests, *_said in saved:
+    for [(_version, document, *_of)], _reads, writes, requests, *_said in saved:
         assert any((document or b"m:e") in row for _key, row in writes[0])
         assert all([key for key, _row in rows] == sorted({key for key, _row in rows}) for rows in writes)
         assert sum(count for count, _size in requests[1:]) >= sum(map(len, writes))
@@ -132,8 +133,8 @@ def test_mutated_rows(store):
                 rows = list(writing.cursor(table))
                 for key, value in chance.sample(rows, min(len(rows), 4)):
                     writing.put(key, mutated(chance, value) or b"\0", db=table)
-            for key in (asked.key, *asked.sources):
-                value = None if key is None else writing.get(key, None, store.tables[0])
+            for key in (asked.key, *chain(*asked.sources)):
+                value = writing.get(key, None, store.tables[0])
                 if value is not None and chance.random() < 0.5:
                     writing.put(key, mutated(chance, value) or b"\0", db=store.tables[0])
             assert type(decide(store, writing, asked)) in (str, tuple)
@@ -151,7 +152,7 @@ def test_mutated_tables(store):
                 refused += 1
                 continue
             count = len(asked.sources)
-            for sources in (asked.sources, (*asked.sources, None)[: count + 1], asked.sources[:-1]):
+            for sources in (asked.sources, (*asked.sources, ())[: count + 1], asked.sources[:-1]):
                 question = (program, asked.key, asked.document, sources, *question_of(asked)[4:])
                 with suppress(TypeError):  # another number of references
                     reading.decide(
