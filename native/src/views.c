@@ -20,14 +20,11 @@ static const Log *take_logs(Work *work, Span value, int *count) {
 /* How the keys of entries begin that have expired; `after` are microseconds, or nil where none do. */
 static Span take_oldest(Work *work, Span after, uint64_t now) {
     enum { INSTANT_BYTES = 9 };
-    const int64_t first = -62135596800000000; /* the year 1, where Python's instants begin */
     int64_t microseconds;
     if (is_nil(after)) return (Span){NULL, 0};
     if (now >= STAMPS || !int_of(after, &microseconds) || microseconds < 0) stop(work, BAD_PROGRAM);
-    const int64_t at = (int64_t)(now + 1) * 1000 - 1 - microseconds;
-    if (at < first) return (Span){NULL, 0};
     Writer start = take_memory(work, INSTANT_BYTES);
-    write_newest_first(start, at);
+    write_newest_first(start, (int64_t)(now + 1) * 1000 - 1 - microseconds); /* the last one of this millisecond */
     return (Span){start, INSTANT_BYTES};
 }
 

@@ -145,7 +145,7 @@ class CorePrograms(dict[type, "CoreProgram | None"]):
     """The programs of entity classes, each made when it is first asked for; None where Python decides each save.
 
     `types` are those of all classes, `expiries` when the entities of a kind expire. What follows from rows of feeds and
-    of change logs is no part of a program: a table of the schema has these.
+    of change logs is not in programs: a table of the schema has these.
     """
 
     def __init__(self, types: Mapping[type, EntityType], expiries: Mapping[bytes, ExpiryRule]) -> None:

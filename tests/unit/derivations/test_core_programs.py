@@ -2,7 +2,7 @@
 
 import random
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
 from typing import Annotated
@@ -33,6 +33,7 @@ from tests.unit.derivations.known_to_core import (
     Joining,
     Known,
     Line,
+    Notice,
     Pass,
     Person,
     Place,
@@ -185,6 +186,33 @@ def test_members_leave_in_the_commit_of_an_item(twin, tmp_path):
         assert (twin.in_turn, twin.by_python) == (1, 0)
         db.drain()
         assert not db.verify().faults
+
+
+def test_a_member_who_comes_to_as_many_items_as_follow(twin, tmp_path):
+    """Of notices only the last one is not too old, by a microsecond."""
+    clock = [5_000]
+    with connect(f"lmdb://{tmp_path}/store?durability=none", FED, clock=lambda: clock[0], workers=0) as db:
+        db.save(Club(code="A", name="Ulm"))
+        db.save_all([Fan(number=number, name="") for number in range(3)])
+        db.save_all([post_of(number) for number in range(4)])
+        now = datetime.fromtimestamp(10, UTC)
+        ages = [timedelta(seconds=4, microseconds=each) for each in (1, 0, -1, -999, -1000)]
+        db.save_all([Notice(number=at, club=Club.at("A"), at=now - age) for at, age in enumerate(ages)])
+        clock[0] = 10_000
+        for number in range(2):
+            twin.by_python = 0
+            db.save(msgspec.structs.replace(joining_of(number), fan=Fan.at(number)))
+        assert not twin.by_python
+        db.save(post_of(4))
+        db.save(msgspec.structs.replace(joining_of(2), fan=Fan.at(2)))
+        assert twin.by_python == 1
+        assert not db.verify().faults
+
+
+def test_an_item_that_is_as_before_when_its_commit_ends(twin, fed):
+    twin.by_python = 0
+    fed.transact(lambda tx: [tx.save(msgspec.structs.replace(post_of(0), text="x")), tx.save(post_of(0))])
+    assert (twin.in_turn, twin.by_python) == (1, 0)
 
 
 def post_of(number):

@@ -101,6 +101,7 @@ class Twin:
         found, written = rows_of(aside, is_alone), rows_of(store, is_alone)
         assert found == written
         assert tasks == tasks_of_python
+        assert getattr(aside._rows, "_scanned", False) >= getattr(store._rows, "_scanned", False)
         assert shown == [shown_of(each) for each in commit.changes]
         if is_alone:
             assert counted(aside) == tuple(now - then for now, then in zip(counted(store), before, strict=True))
