@@ -117,23 +117,16 @@ static Span own_value(const Batch *batch, int place) {
     return value_at(batch->work, batch->entity.fields, program->fields, program->own[place]);
 }
 
-/* The key of the root of the entity's group, which is the beginning of its own key. */
-static Span key_of_root(const Batch *batch, const Reference *reference) {
-    Span parts[MOST_PARTS];
-    if (reference->parts > batch->program->own_count) stop(batch->work, OTHER_VALUE);
-    for (int i = 0; i < reference->parts; i++) parts[i] = own_value(batch, i);
-    return key_of_parts(batch->work, reference, parts);
-}
-
 static void hold_sources(Batch *batch) {
     const Program *program = batch->program;
     for (int i = 0; i < program->reference_count; i++) {
         const Reference *reference = &program->references[i];
         Span *source = &batch->entity.sources[i];
         *source = (Span){NULL, 0};
+        if (reference->is_many) continue;
         const Span field = reference->field == NO_FIELD ? NOTHING : batch->entity.fields[reference->field];
         if (reference->field == NO_FIELD)
-            *source = key_of_root(batch, reference);
+            *source = key_of_root(batch->work, program, reference, batch->entity.fields);
         else if (!is_nil(field))
             *source = key_of_source(batch->work, reference, field);
         else
@@ -189,7 +182,7 @@ static void compare_totals(Batch *batch) {
     for (int i = 0; i < program->total_count; i++) {
         const Total *total = &program->totals[i];
         int known = 0;
-        if (total->place == UNKNOWN_PLACE) stop(batch->work, SHOWN);
+        if (total->place >= COUNTER_PLACE) stop(batch->work, SHOWN);
         while (known < i && !is_same(program->totals[known].prefix, total->prefix)) known++;
         rows[i] = known < i ? rows[known] : (Span){NULL, 0};
         if (known == i) {
@@ -214,18 +207,22 @@ static void expect_pointers(Batch *batch, uint8_t under, const Span *found, int 
         expect_row(batch, joined(batch->work, (Span){prefix, sizeof prefix}, found[i], batch->key), NOTHING);
 }
 
+static void expect_contribution(Batch *batch, const Token *token, const Contribution *each) {
+    if (token->form == OF_CLAIMS) stop(batch->work, OTHER_ROW); /* their rows are not compared here */
+    if (token->form == OF_ROWS)
+        expect_row(batch, joined(batch->work, token->prefix, each->found, batch->entity.suffix), each->shown);
+    else if (!tally_amounts(&batch->of->tally, joined(batch->work, token->prefix, each->found, NOTHING), each->kept, 1,
+                            0))
+        stop(batch->work, OTHER_VALUE);
+}
+
 /* Adds what the entity says to the tally. */
 static void expect(Batch *batch) {
     const Program *program = batch->program;
     const Record *record = &batch->record;
     for (int i = 0; i < program->token_count; i++) {
-        const Contribution *each = &record->of[i];
-        const Span prefix = program->tokens[i].prefix;
-        if (!each->found.data) continue;
-        if (!program->tokens[i].is_sum)
-            expect_row(batch, joined(batch->work, prefix, each->found, batch->entity.suffix), each->shown);
-        else if (!tally_amounts(&batch->of->tally, joined(batch->work, prefix, each->found, NOTHING), each->kept, 1, 0))
-            stop(batch->work, OTHER_VALUE);
+        for (const Contribution *each = first_of(&record->of[i]); each; each = each->next)
+            expect_contribution(batch, &program->tokens[i], each);
     }
     expect_pointers(batch, BACK_REFERENCE, record->taken, record->taken_count);
     expect_pointers(batch, HOLD, record->held, record->held_count);
@@ -239,6 +236,7 @@ static void compare_entity(Batch *batch, uint64_t latest) {
     const Program *program = batch->program = program_of(batch);
     if (fields_of(work, batch->root.body, program->layout.data, batch->entity.fields) != program->fields)
         stop(work, OTHER_LAYOUT);
+    if (program->hidden_count) stop(work, OTHER_RECORD); /* they are not compared with their sources here */
     take_own_key(batch);
     hold_sources(batch);
     compare_totals(batch);

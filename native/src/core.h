@@ -33,10 +33,11 @@ enum Why {
     VANISHES,      /* what is stored counts as absent */
     NUMBERED,      /* a new number of a group is taken */
     TOO_LONG,      /* beyond a limit, which Python names */
-    OTHER_SUM      /* the row of a group is not as expected */
+    OTHER_SUM,     /* the row of a group is not as expected */
+    TAKEN          /* another entity has a unique value, or takes it as well */
 };
 
-enum Table { ROOTS, VIEWS, COUNTS, TABLES };
+enum Table { ROOTS, VIEWS, COUNTS, SYSTEM, TABLES };
 
 enum {
     MOST_FIELDS = 64,
@@ -49,11 +50,15 @@ enum {
     MOST_SELECTIONS = 15,
     NO_FIELD = 0xff,
     UNKNOWN_PLACE = 0xff,
+    COUNTER_PLACE = 0xfe,
     MOST_AGGREGATES = 32,
     MOST_DEPTH = 32,
     MOST_PARTS = 8,
     MOST_CONDITIONS = 60,
-    MOST_OWN = 16
+    MOST_OWN = 16,
+    FRAMED_ITEMS = 2, /* whose lengths are in a framed row, before all items */
+    MOST_HIDDEN = 16,
+    MOST_EACH = 1000 /* elements of a list, each of which has a row or is in a group */
 };
 
 /* ---- work.c: the memory of one call, and its way out ---- */
@@ -96,6 +101,9 @@ const uint8_t *end_of_value(const uint8_t *data, const uint8_t *end, int depth);
 
 /* The elements of an array that is the whole span, at most `most`; their number, or -1. */
 int elements_of(Span array, Span *found, int most);
+
+/* All elements of an array, in memory of the work; stops where there are more than twice MOST_EACH. */
+Span *all_elements(Work *work, Span array, int *count);
 
 /* As `elements_of`, of the keys and values of a map, one after the other. */
 int entries_of(Span map, Span *found, int most);
@@ -191,13 +199,10 @@ const uint8_t *end_of_element(const uint8_t *data, const uint8_t *end);
 /* Writes the element of a value. Returns NULL for a value that is not of the type, or that this core does not know. */
 Writer write_element(Writer to, Span value, enum Type type, int is_descending);
 
-/* ---- program.c ---- */
+/* Writes the element of an instant, of microseconds since 1970, descending: 9 bytes. */
+Writer write_newest_first(Writer to, int64_t microseconds);
 
-/* The parts of a table; each stops where it is another one: a whole number from 0 to `most`, bytes of such a size, and
- * the elements of an array, in memory of the work. */
-unsigned take_number(Work *work, Span value, unsigned most);
-Span take_bytes(Work *work, Span value, size_t least, size_t most);
-Span *take_array(Work *work, Span value, int most, int *count);
+/* ---- program.c ---- */
 
 /* Where a document has a value: a field, and elements of arrays within. */
 typedef struct {
@@ -205,10 +210,20 @@ typedef struct {
     uint8_t steps[MOST_STEPS];
 } Path;
 
+/* The parts of a table; each stops where it is another one: a whole number from 0 to `most`, bytes of such a size, the
+ * elements of an array, in memory of the work, at most so many, or exactly; and a path. */
+unsigned take_number(Work *work, Span value, unsigned most);
+Span take_bytes(Work *work, Span value, size_t least, size_t most);
+Span *take_array(Work *work, Span value, int most, int *count);
+Span *take_exactly(Work *work, Span value, int count);
+Path take_path(Work *work, Span value);
+
 /* What the store gives a field: nothing, the instant of the first save, that of each, or a total that it has. */
 enum Role { GIVEN, CREATED, UPDATED, TOTAL, LAST_ROLE = TOTAL };
 
-enum Follows { SOURCES = 1, GROUPS = 2, ALL_FOLLOWS = 3 };
+/* Whether this core may let an entity follow its sources, and the groups that it shows; CHECKED: Python looks at it then,
+ * before it is written. */
+enum Follows { MAY_FOLLOW = 1, CHECKED = 2, ALL_FOLLOWS = 3 };
 
 /* When an entity expires: an instant of its own, and so many microseconds behind it. Without a path it does not. */
 typedef struct {
@@ -217,6 +232,9 @@ typedef struct {
 } Expiry;
 
 enum ItemKind { OWN_KEY = 1, VALUE, COPY_REFERRING, REF_REFERRING, LAST_ITEM = REF_REFERRING };
+
+/* In place of a field, at the beginning of a path: the element of a list that a row is for. */
+enum { THE_ELEMENT = 0xff };
 enum SlotKind { ONE = 1, PRESENT, AMOUNT, LAST_SLOT = AMOUNT };
 
 /* What a row shows, or an amount. */
@@ -226,10 +244,30 @@ typedef struct {
     Path path;
 } Item;
 
-/* Of an operation: the bytes are complemented; the record keeps a value that is not in the usual form. */
-enum Flag { DESCENDING = 1, IN_DIGITS = 2, HASHED = 4, FLAGS = 7 };
+/* Of an operation: the bytes are complemented; the record keeps a value that is not in the usual form; the key has a
+ * digest; the row is a document of the value, of which the record keeps a hash; the row ends in its expiry; the row of a
+ * part of a feed is framed. */
+enum Flag { DESCENDING = 1, IN_DIGITS = 2, HASHED = 4, IN_DOCUMENT = 8, WITH_EXPIRY = 16, FRAMED = 32, FLAGS = 63 };
 
-enum Code { ELEMENT = 1, REFERENCE, PLACE, ROW, AMOUNTS, SUM, EXTREME, EXTREMUM, END, SPREAD, SKIP, LAST_CODE = SKIP };
+enum Code {
+    ELEMENT = 1,
+    REFERENCE,
+    PLACE,
+    ROW,
+    AMOUNTS,
+    SUM,
+    EXTREME,
+    EXTREMUM,
+    END,
+    SPREAD,
+    SKIP,
+    FIRST_EXPIRY, /* and SKIP_EXPIRED: the entity is in the view before the first of the instants */
+    KEY_OF,       /* of what a value refers to; `registers` are the types of its parts */
+    EACH,         /* the elements of a list, as ELEMENT or KEY_OF makes them; `second` is 1 where they are sorted */
+    REPEAT,       /* what follows is for each of them */
+    CLAIM,        /* takes a unique value, where none of the items is absent */
+    LAST_CODE = CLAIM
+};
 
 /* Operations are those of oneread.derivations.operations and row_operations, by the same names. */
 typedef struct {
@@ -237,16 +275,17 @@ typedef struct {
     uint8_t made;         /* the register that it makes */
     uint8_t used, second; /* registers that it uses; of SKIP and EXTREME, `second` is a condition */
     uint8_t type;
-    uint8_t flag;  /* DESCENDING; of EXTREME also IN_DIGITS */
+    uint8_t flag;  /* DESCENDING; of EXTREME also IN_DIGITS or IN_DOCUMENT; of ROW WITH_EXPIRY or FRAMED */
     uint8_t bucket;
     uint8_t none;  /* the byte of an absent value; 0: the entity is not in the view then */
     uint8_t nones; /* how many of them */
     uint8_t place; /* of its token or reference */
-    uint8_t count; /* of items or registers */
+    uint8_t count; /* of items, registers or instants */
     uint32_t most; /* the limit; 0 for none; of SPREAD, how many ranges there are */
     Path path, order;
     const Item *items;
     const uint8_t *registers;
+    const Expiry *ends;
 } Operation;
 
 typedef struct {
@@ -261,14 +300,19 @@ typedef struct {
     Expiry expiry;     /* of the source */
     uint8_t kind[2];   /* of the source: how its keys begin */
     uint8_t ranges;    /* over which its rows are spread */
+    uint8_t is_many;   /* the field is a list of references, which are neither tracked nor held */
+    uint8_t is_hidden; /* the entity has hidden copies of the source */
     uint8_t parts;     /* of its key; none where this core does not make its keys */
     uint8_t types[MOST_PARTS];
     Span accepted; /* the layouts of what it may refer to, one after the other */
 } Reference;
 
+/* What an entity has of a token: rows, parts of groups, or unique values. */
+enum Form { OF_ROWS, OF_SUMS, OF_CLAIMS, LAST_FORM = OF_CLAIMS };
+
 typedef struct {
     int64_t token;
-    uint8_t is_sum;
+    uint8_t form;  /* of enum Form */
     uint8_t shown; /* behind which aggregate that is shown it is; 0 for none */
     Span prefix;
 } Token;
@@ -289,7 +333,7 @@ typedef struct {
 
 /* A total: the field that shows it, the aggregate's prefix, and its place in the row of the group. */
 typedef struct {
-    uint8_t field, place; /* UNKNOWN_PLACE where the value is not just that number */
+    uint8_t field, place; /* UNKNOWN_PLACE where the value is not just that number, COUNTER_PLACE of a counter */
     Span prefix;
 } Total;
 
@@ -298,6 +342,29 @@ typedef struct {
     uint8_t count;
     const Path *paths;
 } Selection;
+
+/* A hidden copy: its name as msgpack, the reference behind which it is, and its place in the source. */
+typedef struct {
+    Span name;
+    uint8_t reference;
+    Path path;
+} Hidden;
+
+/* How a condition is decided: Python was asked; by comparing a value; and of other conditions, NONE_OF where none of them
+ * holds. */
+enum How { BY_PYTHON, COMPARES, IS_NONE, ALL, ANY, NONE_OF, LAST_HOW = NONE_OF };
+
+/* What a value may be to an operand. */
+enum { BELOW = 1, EQUAL = 2, ABOVE = 4 };
+
+typedef struct Condition Condition;
+
+struct Condition {
+    uint8_t how, relation, type, count; /* of operands, or of parts */
+    Path path;
+    Span *operands; /* elements of keys: the value has the relation to one of them */
+    const Condition *parts;
+};
 
 typedef struct Program {
     Span kind, layout; /* how keys and documents begin */
@@ -310,7 +377,7 @@ typedef struct Program {
     uint8_t is_tracked, is_holding, is_copied; /* what a record has besides tokens */
     uint8_t is_numbered;
     uint8_t is_held; /* others may forbid that it is deleted */
-    uint8_t follows; /* SOURCES, GROUPS: in which of these this core may let it follow */
+    uint8_t follows; /* MAY_FOLLOW, CHECKED */
     int shown_count, total_count;
     const Shown *shown;
     const Total *totals;
@@ -320,41 +387,70 @@ typedef struct Program {
     const Reference *references;
     const Selection *selections;
     const Operation *operations;
+    int condition_count, hidden_count;
+    const Condition *conditions;
+    const Hidden *hidden;
+    int values; /* of an entity: its fields, and its hidden copies behind them */
 } Program;
 
 /* Reads a table, whose bytes must stay as long as the program; its memory is the work's. Every place, register and
  * count in it is within its bounds afterwards. Stops with BAD_PROGRAM. */
 const Program *read_program(Work *work, Span table);
 
+#define NEVER UINT64_MAX
+
+/* When what has these fields expires, in milliseconds since 1970; NEVER where it does not. */
+uint64_t expiry_of(Work *work, const Span *fields, int count, const Expiry *expiry);
+
 /* The value at a path among so many fields; NIL for no path, and where anything on the way is. Stops where there is no
  * such element. */
 Span value_at(Work *work, const Span *fields, int count, Path path);
 
-/* ---- emit.c, records.c ---- */
-
 /* What an entity contributes to one token: `kept` is what the record has of it, `shown` the value of its row. */
-typedef struct {
+typedef struct Contribution Contribution;
+
+struct Contribution {
     Span found; /* without data where it contributes nothing */
-    Span kept, shown;
-} Contribution;
+    Span kept, shown; /* neither of a unique value */
+    Contribution *next, *last; /* those behind the first one, which knows the last of them */
+};
 
 typedef struct {
     Contribution of[MOST_TOKENS];
     Span taken[MOST_REFERENCES], held[MOST_REFERENCES];
     int taken_count, held_count;
     Span copied; /* the map of digests */
+    Span hidden[MOST_HIDDEN];
 } Record;
 
 /* An entity as it is to be stored. */
 typedef struct {
-    Span fields[MOST_FIELDS];
+    Span fields[MOST_FIELDS + MOST_HIDDEN];
     Span sources[MOST_REFERENCES]; /* keys of root rows, by reference; without data for none */
     Span suffix;                   /* its own key */
-    uint64_t holds;                /* a bit for each condition */
+    uint64_t holds;                /* a bit for each condition that Python was asked */
+    uint64_t now;                  /* what expires until then is in no view */
 } Entity;
+
+/* ---- conditions.c ---- */
+
+/* The conditions of a table. */
+const Condition *take_conditions(Work *work, Span value, int *count);
+
+/* Whether the condition with this number, from 1, holds for an entity; 0 is none. Stops where its value cannot be
+ * compared. */
+int condition_holds(Work *work, const Program *program, const Entity *entity, unsigned number);
+
+/* ---- emit.c, records.c ---- */
 
 /* Runs the program: what the entity contributes. */
 void emit(Work *work, const Program *program, const Entity *entity, Record *record);
+
+/* Adds a contribution to those of a token, whose first one is given. */
+void add_contribution(Work *work, Contribution *first, Contribution added);
+
+/* The contributions of a token, from a first one; NULL behind the last one, and where there is none. */
+const Contribution *first_of(const Contribution *first);
 
 /* A record without contributions. */
 void clear_record(const Program *program, Record *record);
@@ -419,13 +515,13 @@ int value_of_row(Span row, Span *value, uint64_t *stamp);
  * another number where it failed. */
 typedef int (*ReadRow)(void *reader, enum Table table, Span key, Span *value);
 
-/* The first keys from one on, and before another one, at most `most`. Returns how many, or -1 where it failed. What they
- * point to stays. */
-typedef int (*ScanKeys)(void *reader, enum Table table, Span start, Span stop, Span *keys, int most);
+/* The first rows from one key on, and before another one, at most `most`: their keys, and their values unless that is
+ * NULL. Returns how many, or -1 where it failed. What they point to stays. */
+typedef int (*ScanRows)(void *reader, enum Table table, Span start, Span stop, Span *keys, Span *values, int most);
 
 typedef struct {
     ReadRow read;
-    ScanKeys scan;
+    ScanRows scan;
     void *of;
 } Reader;
 
@@ -445,16 +541,17 @@ typedef struct {
     size_t rows, bytes;
 } Counted;
 
-enum { MOST_REQUESTS = 40 };
-
 /* A root row, as it is in the unit. */
 typedef struct {
     Span key;
     uint64_t version, own;
     Span body, record; /* a body without data: there is no entity */
+    Span body_before;  /* as it is stored, and its own version */
+    uint64_t own_before;
     Span more;         /* further cells, spelled out: sequences */
     int is_deleted;
     int is_given, has_followed, is_listed; /* saved by a question; as one that copies what has changed */
+    int is_checked; /* it is among those at which Python looks */
 } Root;
 
 enum { MOST_SLOTS = 24 };
@@ -468,12 +565,25 @@ typedef struct {
     Number amounts[MOST_SLOTS];
 } Sum;
 
+/* A unique value: the entities that give it up and take it, by the keys of their root rows; no data for none. */
+typedef struct {
+    Span key;
+    Span from, to;
+} Claim;
+
 /* A group whose numbers may have changed, which others show. */
 typedef struct {
     Sum *sum;
     const Shown *shown;
     Span prefix, suffix; /* of its key */
 } Touched;
+
+/* A source whose holders may have to follow: the digests of what is copied, before and now. */
+typedef struct {
+    Root *source;
+    Span before, after;
+    int is_gone; /* it was deleted, or is there again */
+} Changed;
 
 /* What begins with a key, by its key. */
 typedef struct {
@@ -485,19 +595,36 @@ typedef struct {
     Work *work;
     Reader reader;
     uint64_t now;
-    Map roots, sums;
+    Map roots, sums, claims;
     Touched *touched; /* those that have not been followed */
     size_t touched_count, touched_room;
+    Changed *changed; /* those before `spread` have been followed */
+    size_t changed_count, changed_room, spread;
+    int room;        /* for how many holders that follow */
+    Root **checked;  /* entities that have followed, at which Python has to look */
+    size_t checked_count, checked_room;
     Rows reads, writes;
-    Counted requests[MOST_REQUESTS]; /* as many as Python makes, in no order */
-    int request_count;
+    Counted *requests; /* as many as Python makes, in no order */
+    size_t request_count, request_room;
 } Unit;
 
-enum { LAYOUT_BYTES = 2, MOST_KEY = 511 };
+enum { LAYOUT_BYTES = 2, VIEW_BYTES = 4, MOST_KEY = 511 };
 
 extern const Span NOTHING; /* no bytes, which is a value */
 
 Span joined(Work *work, Span one, Span two, Span three);
+
+/* Where the keys end that begin so. */
+Span end_of(Work *work, Span prefix);
+
+/* What has this key in a map, or else new memory of zeros, which begins with the key. */
+void *item_at(Work *work, Map *map, Span key, size_t size);
+
+/* Where `count` items of a size have room for one more: where they are, or in twice as much memory. */
+void *with_room(Work *work, void *first, size_t count, size_t *room, size_t size);
+
+/* Reads a row, and notes that; the caller counts the request. */
+Span read_row(Unit *unit, enum Table table, Span key);
 
 /* Reads the bytes of a root row that has a living entity; stops at every other, and where it has
  * sequences. And the number of bytes of any root row as costs count it; 0 for one that this core does not know. */
@@ -510,14 +637,26 @@ Root *root_at(Unit *unit, Span key);
 /* The group with this key, to which nothing is added yet where it is new. */
 Sum *sum_at(Unit *unit, Span key);
 
+/* Has an entity give up, or take, the unique value with this key; stops where two take it. */
+void give_up_claim(Unit *unit, Span key, Span owner);
+void take_claim(Unit *unit, Span key, Span owner);
+
 /* Reads the row of a group, unless it was read. */
 void read_sum(Unit *unit, Sum *sum);
 
 /* A number of a group, with what was added to it, as msgpack; 0 for an empty group. */
 Span number_at_place(Unit *unit, Sum *sum, int place);
 
+/* Looks whether a row, or all of a range, is absent, of COUNTS. Stops where it is not. */
+void expect_no_row(Unit *unit, Span key);
+void expect_no_rows(Unit *unit, Span start, Span stop_at);
+
 /* Notes a group that others show. */
 void note_touched(Unit *unit, Touched group);
+
+/* Notes a source that has changed, and an entity that has followed and is to be looked at, once. */
+void note_changed(Unit *unit, Changed source);
+void note_checked(Unit *unit, Root *root);
 
 /* Counts a request for the rows that were read since there were so many, of one table; none where there are none. */
 void count_reads(Unit *unit, size_t first);
@@ -547,8 +686,9 @@ int has_written(const Unit *unit, enum Table table, Span start, Span stop_at);
 /* Counts a request. */
 void count_request(Unit *unit, size_t rows, size_t bytes);
 
-/* Adds up the groups: reads their rows and writes them. And counts the requests that write. */
-void settle_sums(Unit *unit);
+/* Gives unique values to those that take them, and adds up the groups: reads their rows and writes them. Stops where
+ * another entity has a value. And counts the requests that write. */
+void settle(Unit *unit);
 void count_writes(Unit *unit);
 
 /* Sorts what is written by table and key; of several rows with one key the last stands. */
@@ -560,22 +700,36 @@ void sort_writes(Unit *unit);
  * are new to it are read. DELETE: it is there, and goes. UPSERT: a patch whose sources are read, too. */
 enum Verb { SAVE, PATCH, DELETE, UPSERT, LAST_VERB = UPSERT };
 
+/* The keys of what a reference refers to. */
+typedef struct {
+    const Span *first;
+    int count;
+} SourceKeys;
+
+/* A counter that a new entity shows: where its settings are, the range of its rows, and the settings by which adds say that
+ * there is something to show. */
+typedef struct {
+    Span settings, start, stop, shown;
+} Counter;
+
 /* What is asked: to store the document of an entity, whose copies have their reference alone. Of what is deleted it is
  * the record that stays. */
 typedef struct {
     const Program *program;
     Span key, document;
-    const Span *sources; /* the keys of what each reference refers to */
+    const SourceKeys *sources; /* of each reference; those of a list each once */
     int64_t expected;    /* the own version that the row must have; negative for any */
-    uint64_t holds;      /* which conditions hold for it, a bit for each */
+    uint64_t holds;      /* which of the conditions that Python is asked hold for it, a bit for each */
     enum Verb verb;
     uint64_t number; /* that it takes from a sequence; 0 for none */
+    const Counter *counters; /* that it shows, in the order of its totals */
+    int counter_count;
 } Question;
 
 /* What came of it: the entity as it is stored. */
 typedef struct {
     uint64_t version;
-    int is_new, is_source; /* holders were looked for, which take its values */
+    int is_new, is_source; /* holders may take its values */
     Span body;
 } Saved;
 
@@ -590,12 +744,13 @@ typedef struct {
     const Span *known; /* keys of root rows whose request was counted */
     size_t known_count;
     int is_in_turn; /* what follows from each is decided before the next one; else after all */
+    Span followed; /* the table of logs and feeds; empty where there are none */
 } Questions;
 
 typedef struct {
     Unit *unit;
     Saved *saved; /* one for each question */
-    int has_scanned;
+    int is_complete; /* what follows from changed rows of views, and entities, is in the unit as well */
 } Answer;
 
 /* Decides. The answer's memory is the work's. Stops with the reason where Python has to decide. */
@@ -606,6 +761,12 @@ int fields_of(Work *work, Span body, const uint8_t *layout, Span *fields);
 
 /* The copy with the values of its source, which has these fields; `given` is the copy, or its reference alone. */
 Span filled_copy(Work *work, const Reference *reference, Span given, const Span *fields, int count);
+
+/* Gives an entity the hidden copies that are behind a reference, of a source with these fields. */
+void fill_hidden(Work *work, const Program *program, int reference, const Span *fields, int count, Entity *entity);
+
+/* Likewise, as a record has them; without a record it has none. */
+void keep_hidden(const Program *program, int reference, const Record *record, Entity *entity);
 
 /* The document of these fields. */
 Span document_of(Work *work, const Program *program, const Span *fields);
@@ -619,11 +780,15 @@ void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_
 /* The key of the root row that the field of a reference names; stops where this core does not make such keys. */
 Span key_of_source(Work *work, const Reference *reference, Span field);
 
+/* Likewise, of the root of an entity's group, whose key is the beginning of its own. */
+Span key_of_root(Work *work, const Program *program, const Reference *reference, const Span *fields);
+
 /* Likewise, of the parts of its key, of which there are as many as the reference has. */
 Span key_of_parts(Work *work, const Reference *reference, const Span *parts);
 
-/* Lets the entities that show groups which were touched follow them, and those that show theirs, by rank. */
-void follow_groups(Unit *unit, const Questions *asked);
+/* Lets all follow that has to: holders of what has changed, and theirs; then, rank by rank, the entities that show groups
+ * which were touched, and their holders. */
+void follow(Unit *unit, const Questions *asked);
 
 /* Looks whether no entity is deleted with its source, or follows it, or forbids its delete: `prefix` is that of
  * back-references or of holds. Stops where there is one. */
@@ -632,7 +797,37 @@ void expect_none(Unit *unit, const uint8_t *prefix, Span source);
 /* How the keys of back-references and of holds begin. */
 extern const uint8_t BACK_REFERENCES[2], HOLDS[2];
 
-/* Lets the holders of a source follow it, whose digests of what is copied were `before`. */
-void follow_holders(Unit *unit, const Questions *asked, Root *source, Span before, Span after);
+/* ---- views.c, feeds.c, logs.c ---- */
+
+/* How changed rows with a prefix are logged: the key of the log, and how many bytes of theirs it leaves out. */
+typedef struct {
+    Span prefix, key;
+    unsigned cut;
+} Log;
+
+/* A feed: the prefixes of its entries, items and memberships, how many elements of their keys are the group and the
+ * member, and how an entry begins; that is empty where this core does not know the feed. */
+typedef struct {
+    Span prefix, items, members;
+    int group, member;
+    Span head;
+    size_t cut;  /* bytes at the end of an item's row that an entry does not have */
+    Span oldest; /* what stands behind the member in the key of an entry that has expired, and of all behind it */
+} Feed;
+
+typedef struct {
+    const Log *logs;
+    const Feed *feeds;
+    int log_count, feed_count;
+} Followed;
+
+/* Adds what follows from the rows that a unit writes, which are sorted, and are afterwards. Returns 0, with the unit as
+ * before, where Python has to. */
+int follow_views(Unit *unit, const Questions *asked);
+
+/* Adds the entries of feeds; the other one what logs have of all that is written, sorted. Each stops where Python has to
+ * follow. */
+void follow_feeds(Unit *unit, const Questions *asked, const Followed *followed);
+void log_changes(Unit *unit, const Followed *followed);
 
 #endif

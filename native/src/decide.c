@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+static const uint8_t ZERO_BYTE = 0;
+static const Span ZERO = {&ZERO_BYTE, 1};
+
 /* One entity that is being decided. */
 typedef struct {
     Unit *unit;
@@ -35,15 +38,8 @@ Span document_of(Work *work, const Program *program, const Span *fields) {
 
 /* ---- what was there before ---- */
 
-/* Whether what has these fields has expired. */
 static int is_expired(const Unit *unit, const Span *fields, int count, const Expiry *expiry) {
-    int64_t since, until;
-    if (!expiry->path.count) return 0;
-    const Span value = value_at(unit->work, fields, count, expiry->path);
-    if (is_nil(value)) return 0;
-    if (!microseconds_of(value, &since) || __builtin_add_overflow(since, expiry->after, &until))
-        stop(unit->work, OTHER_VALUE);
-    return until < 1000 || (uint64_t)(until / 1000) <= unit->now;
+    return expiry_of(unit->work, fields, count, expiry) <= unit->now;
 }
 
 static void read_before(Decision *made) {
@@ -105,6 +101,29 @@ Span filled_copy(Work *work, const Reference *reference, Span given, const Span 
     return (Span){start, (size_t)(to - start)};
 }
 
+void fill_hidden(Work *work, const Program *program, int reference, const Span *fields, int count, Entity *entity) {
+    for (int i = 0; i < program->hidden_count; i++)
+        if (program->hidden[i].reference == reference)
+            entity->fields[program->fields + i] = value_at(work, fields, count, program->hidden[i].path);
+}
+
+void keep_hidden(const Program *program, int reference, const Record *record, Entity *entity) {
+    for (int i = 0; i < program->hidden_count; i++)
+        if (program->hidden[i].reference == reference)
+            entity->fields[program->fields + i] = record ? record->hidden[i] : NIL;
+}
+
+/* Whether a list of references had this one before. */
+static int had_reference(const Decision *made, const Reference *reference, Span key) {
+    Work *work = made->unit->work;
+    if (made->is_new || is_nil(made->old[reference->field])) return 0;
+    int count;
+    const Span *found = all_elements(work, made->old[reference->field], &count);
+    for (int i = 0; i < count; i++)
+        if (is_same(key_of_source(work, reference, found[i]), key)) return 1;
+    return 0;
+}
+
 /* Whether a reference may refer to an entity of this document, in a layout that this core knows. */
 static int is_accepted(const Reference *reference, Span body) {
     for (size_t i = 0; i + LAYOUT_BYTES <= reference->accepted.size; i += LAYOUT_BYTES)
@@ -113,11 +132,10 @@ static int is_accepted(const Reference *reference, Span body) {
 }
 
 /* The fields of a source that the entity did not refer to before; none where they are not looked at. */
-static int fields_of_source(Decision *made, int place, Span *fields) {
+static int fields_of_source(Decision *made, int place, const Root *source, Span *fields) {
     const Reference *reference = &made->program->references[place];
-    const Root *source = made->sources[place];
     if (!source->body.data) stop(made->unit->work, NO_SOURCE);
-    if (!reference->is_copy && !reference->expiry.path.count) {
+    if (!reference->is_copy && !reference->is_hidden && !reference->expiry.path.count) {
         if (!is_accepted(reference, source->body)) stop(made->unit->work, OTHER_LAYOUT);
         return 0;
     }
@@ -126,14 +144,27 @@ static int fields_of_source(Decision *made, int place, Span *fields) {
     return count;
 }
 
+/* Looks whether what a list refers to is there, where it did not refer to it before. */
+static void check_list(Decision *made, int place) {
+    const SourceKeys *keys = &made->asked->sources[place];
+    Span fields[MOST_FIELDS];
+    for (int i = 0; i < keys->count; i++)
+        if (!had_reference(made, &made->program->references[place], keys->first[i]))
+            fields_of_source(made, place, root_at(made->unit, keys->first[i]), fields);
+}
+
 static void fill_reference(Decision *made, int place) {
     const Reference *reference = &made->program->references[place];
+    if (reference->is_many) {
+        check_list(made, place);
+        return;
+    }
     Work *work = made->unit->work;
     const Span key = made->entity.sources[place];
     Span source[MOST_FIELDS];
     if (reference->field == NO_FIELD) {
         if (!key.data) stop(work, OTHER_VALUE);
-        if (made->is_new) fields_of_source(made, place, source);
+        if (made->is_new) fields_of_source(made, place, made->sources[place], source);
         return;
     }
     Span *field = &made->entity.fields[reference->field];
@@ -141,14 +172,17 @@ static void fill_reference(Decision *made, int place) {
     if (key.data && refers_as_before(made, reference, *field)) {
         if (reference->is_going && made->sources[place]->is_deleted) stop(work, VANISHES);
         *field = made->old[reference->field];
+        keep_hidden(made->program, place, &made->before, &made->entity);
         return;
     }
+    keep_hidden(made->program, place, NULL, &made->entity);
     if (reference->is_going && !made->is_new && made->asked->verb == SAVE && !is_nil(made->old[reference->field]))
         stop(work, VANISHES); /* the source before may have been deleted, and is not read here */
     if (!key.data) return;
     if (!made->is_new && is_recorded(made, reference, key)) stop(work, OTHER_VALUE);
-    const int count = fields_of_source(made, place, source);
+    const int count = fields_of_source(made, place, made->sources[place], source);
     if (reference->is_copy) *field = filled_copy(work, reference, *field, source, count);
+    fill_hidden(work, made->program, place, source, count, &made->entity);
 }
 
 /* Reads the sources that an entity which is changed did not refer to before, and those with which it may go. */
@@ -156,7 +190,10 @@ static void read_new_sources(Decision *made) {
     const size_t first = made->unit->reads.count;
     for (int i = 0; i < made->program->reference_count; i++) {
         const Reference *reference = &made->program->references[i];
+        const SourceKeys *keys = &made->asked->sources[i];
         const Span key = made->entity.sources[i];
+        for (int j = 0; reference->is_many && j < keys->count; j++)
+            if (!had_reference(made, reference, keys->first[j])) root_at(made->unit, keys->first[j]);
         if (!key.data || reference->field == NO_FIELD) continue;
         const Span given = made->entity.fields[reference->field], old = made->old[reference->field];
         if (is_nil(given)) stop(made->unit->work, OTHER_VALUE);
@@ -192,16 +229,37 @@ static void fill_totals(Decision *made) {
     const Program *program = made->program;
     Unit *unit = made->unit;
     const size_t first = unit->reads.count;
+    int counters = 0;
     for (int i = 0; i < program->total_count; i++) {
         const Total *total = &program->totals[i];
         if (total->place == UNKNOWN_PLACE) stop(unit->work, SHOWN);
-        read_sum(unit, sum_at(unit, joined(unit->work, total->prefix, made->entity.suffix, NOTHING)));
+        if (total->place == COUNTER_PLACE && counters == made->asked->counter_count) stop(unit->work, SHOWN);
+        if (total->place == COUNTER_PLACE)
+            expect_no_row(unit, made->asked->counters[counters++].settings);
+        else
+            read_sum(unit, sum_at(unit, joined(unit->work, total->prefix, made->entity.suffix, NOTHING)));
     }
     count_reads(unit, first);
     for (int i = 0; i < program->total_count; i++) {
         const Total *total = &program->totals[i];
+        if (total->place == COUNTER_PLACE) {
+            made->entity.fields[total->field] = ZERO;
+            continue;
+        }
         Sum *sum = sum_at(unit, joined(unit->work, total->prefix, made->entity.suffix, NOTHING));
         made->entity.fields[total->field] = number_at_place(unit, sum, total->place);
+    }
+}
+
+/* Has adds to the counters that a new entity shows, to which nothing was added yet, say that there is something to show. */
+static void show_counters(Decision *made) {
+    const Question *asked = made->asked;
+    Unit *unit = made->unit;
+    if (!made->is_new) return;
+    for (int i = 0; i < asked->counter_count; i++) {
+        const Counter *counter = &asked->counters[i];
+        expect_no_rows(unit, counter->start, counter->stop);
+        write_row(unit, COUNTS, counter->settings, stamped(unit, unit->now, counter->shown));
     }
 }
 
@@ -224,7 +282,7 @@ typedef struct {
     Unit *unit;
     Span owner, suffix;
     uint64_t version;
-} Changed;
+} Differing;
 
 static Number amount_of(Unit *unit, Span value) {
     Number number = {0, 0, 0};
@@ -278,25 +336,44 @@ static void add_difference(Unit *unit, Span key, Span before, Span after) {
     add_to_sum(unit, key, added, count);
 }
 
-static void differ_in_sum(const Changed *of, Span prefix, const Contribution *old, const Contribution *new) {
+static void differ_in_sum(const Differing *of, Span prefix, const Contribution *old, const Contribution *new) {
     Unit *unit = of->unit;
-    if (old->found.data && new->found.data && is_same(old->found, new->found)) {
+    if (old && new && !old->next && !new->next && is_same(old->found, new->found)) {
         if (!is_same(old->kept, new->kept))
             add_difference(unit, joined(unit->work, prefix, new->found, NOTHING), old->kept, new->kept);
         return;
     }
-    if (old->found.data) add_amounts(unit, joined(unit->work, prefix, old->found, NOTHING), old->kept, -1);
-    if (new->found.data) add_amounts(unit, joined(unit->work, prefix, new->found, NOTHING), new->kept, 1);
+    for (; old; old = old->next) add_amounts(unit, joined(unit->work, prefix, old->found, NOTHING), old->kept, -1);
+    for (; new; new = new->next) add_amounts(unit, joined(unit->work, prefix, new->found, NOTHING), new->kept, 1);
 }
 
-static void differ_in_row(const Changed *of, Span prefix, const Contribution *old, const Contribution *new) {
+/* The contribution at a place, among several; NULL where there is none. */
+static const Contribution *at_place(const Contribution *first, Span found) {
+    while (first && !is_same(first->found, found)) first = first->next;
+    return first;
+}
+
+static void differ_in_row(const Differing *of, Span prefix, const Contribution *old, const Contribution *new) {
     Unit *unit = of->unit;
-    const int is_there = old->found.data && new->found.data && is_same(old->found, new->found);
-    if (is_there && is_same(old->kept, new->kept)) return;
-    if (old->found.data && !is_there) remove_row(unit, VIEWS, joined(unit->work, prefix, old->found, of->suffix));
-    if (new->found.data)
-        write_row(unit, VIEWS, joined(unit->work, prefix, new->found, of->suffix),
-                  stamped(unit, of->version, new->shown));
+    for (const Contribution *each = new; each; each = each->next) {
+        const Contribution *before = at_place(old, each->found);
+        if (!before || !is_same(before->kept, each->kept))
+            write_row(unit, VIEWS, joined(unit->work, prefix, each->found, of->suffix),
+                      stamped(unit, of->version, each->shown));
+    }
+    for (const Contribution *each = old; each; each = each->next)
+        if (!at_place(new, each->found))
+            remove_row(unit, VIEWS, joined(unit->work, prefix, each->found, of->suffix));
+}
+
+static void differ_in_claims(const Differing *of, Span prefix, const Contribution *old, const Contribution *new) {
+    Unit *unit = of->unit;
+    for (const Contribution *each = old; each; each = each->next)
+        if (!at_place(new, each->found))
+            give_up_claim(unit, joined(unit->work, prefix, each->found, NOTHING), of->owner);
+    for (const Contribution *each = new; each; each = each->next)
+        if (!at_place(old, each->found))
+            take_claim(unit, joined(unit->work, prefix, each->found, NOTHING), of->owner);
 }
 
 static int contains(const Span *keys, int count, Span key) {
@@ -306,7 +383,7 @@ static int contains(const Span *keys, int count, Span key) {
 }
 
 /* Back-references, or holds: rows of the view with this prefix, that say everything in their keys. */
-static void differ_in_pointers(const Changed *of, Span prefix, const Span *old, int olds, const Span *new, int news) {
+static void differ_in_pointers(const Differing *of, Span prefix, const Span *old, int olds, const Span *new, int news) {
     Unit *unit = of->unit;
     for (int i = 0; i < olds; i++)
         if (!contains(new, news, old[i])) remove_row(unit, VIEWS, joined(unit->work, prefix, old[i], of->owner));
@@ -316,37 +393,40 @@ static void differ_in_pointers(const Changed *of, Span prefix, const Span *old, 
                       stamped(unit, of->version, NOTHING));
 }
 
-static int is_same_contribution(const Contribution *one, const Contribution *other) {
-    return !one->found.data == !other->found.data && is_same(one->found, other->found) &&
-           is_same(one->kept, other->kept);
+/* Whether contributions are the same, in the same order. */
+static int are_same(const Contribution *one, const Contribution *other) {
+    for (; one && other; one = one->next, other = other->next)
+        if (!is_same(one->found, other->found) || !is_same(one->kept, other->kept)) return 0;
+    return !one && !other;
 }
 
 /* Notes the groups of an aggregate that the entity was in, and is in. */
-static void touch_groups(const Changed *of, const Program *program, const Shown *shown, const Record *before,
+static void touch_groups(const Differing *of, const Program *program, const Shown *shown, const Record *before,
                          const Record *after) {
     Unit *unit = of->unit;
     const Span prefix = program->tokens[shown->sum].prefix;
-    const Span found[2] = {before->of[shown->sum].found, after->of[shown->sum].found};
+    const Contribution *both[2] = {first_of(&before->of[shown->sum]), first_of(&after->of[shown->sum])};
     if (!shown->is_known) stop(unit->work, SHOWN);
-    for (int i = 0; i < 2; i++) {
-        if (!found[i].data) continue;
-        Sum *sum = sum_at(unit, joined(unit->work, prefix, found[i], NOTHING));
-        note_touched(unit, (Touched){sum, shown, prefix, found[i]});
-    }
+    for (int i = 0; i < 2; i++)
+        for (const Contribution *each = both[i]; each; each = each->next) {
+            Sum *sum = sum_at(unit, joined(unit->work, prefix, each->found, NOTHING));
+            note_touched(unit, (Touched){sum, shown, prefix, each->found});
+        }
 }
 
 void differ(Unit *unit, const Program *program, Span owner, Span suffix, uint64_t version, const Record *before,
             const Record *after) {
-    const Changed of = {unit, owner, suffix, version};
+    const Differing of = {unit, owner, suffix, version};
     for (int i = 0; i < program->token_count; i++) {
         const Token *token = &program->tokens[i];
-        const Contribution *old = &before->of[i], *new = &after->of[i];
-        if (token->shown && !is_same_contribution(old, new))
-            touch_groups(&of, program, &program->shown[token->shown - 1], before, after);
-        if (token->is_sum)
-            differ_in_sum(&of, token->prefix, old, new);
-        else
-            differ_in_row(&of, token->prefix, old, new);
+        const Contribution *old = first_of(&before->of[i]), *new = first_of(&after->of[i]);
+        if (are_same(old, new)) continue;
+        if (token->shown) touch_groups(&of, program, &program->shown[token->shown - 1], before, after);
+        switch ((enum Form)token->form) {
+        case OF_ROWS: differ_in_row(&of, token->prefix, old, new); break;
+        case OF_SUMS: differ_in_sum(&of, token->prefix, old, new); break;
+        case OF_CLAIMS: differ_in_claims(&of, token->prefix, old, new); break;
+        }
     }
     differ_in_pointers(&of, (Span){BACK_REFERENCES, 2}, before->taken, before->taken_count, after->taken,
                        after->taken_count);
@@ -386,31 +466,30 @@ static void delete_one(Decision *made, Saved *saved) {
     *saved = (Saved){made->version, 0, 0, {NULL, 0}};
 }
 
-/* Lets follow what follows from the entity, whose row was this before. Returns whether that was looked for. */
-static int follow(Decision *made, const Questions *all, const Root *before) {
+/* Notes whether holders may have to follow the entity, whose row was this before. */
+static int note_source(Decision *made, const Root *before) {
     Unit *unit = made->unit;
     const int is_deleted = made->asked->verb == DELETE;
     if (is_deleted && made->program->is_held) expect_none(unit, HOLDS, before->key);
-    if (!made->program->is_copied || (made->is_new && !before->version)) return is_deleted;
+    if (!made->program->is_copied || (made->is_new && !before->version)) return 0;
     if (!is_deleted && is_same(made->before.copied, made->after.copied)) return 0;
-    if (all->count > 1 && !all->is_in_turn) stop(unit->work, COPIED);
-    if (is_deleted || made->is_new)
-        expect_none(unit, BACK_REFERENCES, before->key);
-    else
-        follow_holders(unit, all, made->seen, made->before.copied, made->after.copied);
+    note_changed(unit, (Changed){made->seen, made->before.copied, made->after.copied, is_deleted || made->is_new});
     return 1;
 }
 
-static void decide_one(Decision *made, const Questions *all, const Question *asked, Answer *answer, Saved *saved) {
+static void decide_one(Decision *made, const Questions *all, const Question *asked, Saved *saved) {
     Unit *unit = made->unit;
     made->asked = asked;
     made->program = asked->program;
     made->seen = root_at(unit, asked->key);
     for (int i = 0; i < asked->program->reference_count; i++) {
-        made->entity.sources[i] = asked->sources[i];
-        made->sources[i] = asked->sources[i].data && asked->verb == SAVE ? root_at(unit, asked->sources[i]) : NULL;
+        const SourceKeys *keys = &asked->sources[i];
+        const int is_one = keys->count && !asked->program->references[i].is_many;
+        made->entity.sources[i] = is_one ? keys->first[0] : (Span){NULL, 0};
+        made->sources[i] = is_one && asked->verb == SAVE ? root_at(unit, keys->first[0]) : NULL;
     }
     made->entity.holds = asked->holds;
+    made->entity.now = unit->now;
     made->entity.suffix = (Span){asked->key.data + asked->program->start, asked->key.size - asked->program->start};
     read_before(made);
     const Root before = *made->seen;
@@ -420,9 +499,9 @@ static void decide_one(Decision *made, const Questions *all, const Question *ask
         store_one(made, saved);
     if (asked->number) note_number(made);
     made->seen->is_given = 1;
-    saved->is_source = follow(made, all, &before);
-    answer->has_scanned |= saved->is_source;
-    if (all->is_in_turn) follow_groups(unit, all);
+    saved->is_source = note_source(made, &before);
+    show_counters(made);
+    if (all->is_in_turn) follow(unit, all);
 }
 
 /* Of what has followed since it was saved, how it is now. */
@@ -436,6 +515,19 @@ static void take_followed(Unit *unit, const Questions *asked, Saved *saved) {
     }
 }
 
+/* Reads the sources of one question, as far as they are read before it is looked at. */
+static void read_sources(Unit *unit, const Question *asked) {
+    for (int i = 0; i < asked->program->reference_count; i++) {
+        const SourceKeys *keys = &asked->sources[i];
+        for (int j = 0; j < keys->count; j++) {
+            const Span source = keys->first[j];
+            if (source.size < asked->program->references[i].start) stop(unit->work, OTHER_VALUE);
+            if (is_same(source, asked->key)) stop(unit->work, OTHER_VALUE); /* it refers to itself */
+            if (asked->verb == SAVE || asked->verb == UPSERT) root_at(unit, source);
+        }
+    }
+}
+
 /* Reads all root rows that are named: the entities' own, and their sources'. */
 static void read_roots(Unit *unit, const Questions *asked) {
     for (size_t i = 0; i < asked->known_count; i++) root_at(unit, asked->known[i]);
@@ -444,13 +536,7 @@ static void read_roots(Unit *unit, const Questions *asked) {
         const Question *each = &asked->first[i];
         if (each->key.size < each->program->start) stop(unit->work, OTHER_VALUE);
         if (!each->number) root_at(unit, each->key);
-        for (int j = 0; j < each->program->reference_count; j++) {
-            const Span source = each->sources[j];
-            if (!source.data) continue;
-            if (source.size < each->program->references[j].start) stop(unit->work, OTHER_VALUE);
-            if (is_same(source, each->key)) stop(unit->work, OTHER_VALUE); /* it refers to itself */
-            if (each->verb == SAVE || each->verb == UPSERT) root_at(unit, source);
-        }
+        read_sources(unit, each);
     }
     count_reads(unit, first);
     first = unit->reads.count;
@@ -471,10 +557,11 @@ void decide(Work *work, const Questions *asked, Reader reader, Answer *answer) {
     answer->saved = take_memory(work, (asked->count + 1) * sizeof *answer->saved);
     read_roots(unit, asked);
     for (size_t i = 0; i < asked->count; i++)
-        decide_one(made, asked, &asked->first[i], answer, &answer->saved[i]);
-    follow_groups(unit, asked);
+        decide_one(made, asked, &asked->first[i], &answer->saved[i]);
+    follow(unit, asked);
     take_followed(unit, asked, answer->saved);
-    settle_sums(unit);
+    settle(unit);
     sort_writes(unit);
+    answer->is_complete = follow_views(unit, asked);
     count_writes(unit);
 }

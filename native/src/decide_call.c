@@ -19,6 +19,7 @@ typedef struct {
     MDB_txn *txn;
     MDB_dbi tables[TABLES];
     int code; /* LMDB's, where a row could not be read */
+    int has_scanned;
 } Asked;
 
 static PyTypeObject *program_type;
@@ -72,7 +73,8 @@ static int read_stored(void *reader, enum Table table, Span key, Span *value) {
     return call->code;
 }
 
-static int scan_stored(void *reader, enum Table table, Span start, Span stop_at, Span *keys, int most) {
+static int scan_stored(void *reader, enum Table table, Span start, Span stop_at, Span *keys, Span *values,
+                       int most) {
     Asked *call = reader;
     MDB_cursor *cursor;
     MDB_val key = {start.size, (void *)start.data}, value;
@@ -81,8 +83,11 @@ static int scan_stored(void *reader, enum Table table, Span start, Span stop_at,
     if (call->code) return -1;
     call->code = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
     for (; !call->code && count < most && is_below((Span){key.mv_data, key.mv_size}, stop_at);
-         call->code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT))
+         call->code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+        if (values) values[count] = (Span){value.mv_data, value.mv_size};
         keys[count++] = (Span){key.mv_data, key.mv_size};
+    }
+    call->has_scanned = 1;
     mdb_cursor_close(cursor);
     return call->code && call->code != MDB_NOTFOUND ? -1 : count;
 }
@@ -142,16 +147,27 @@ static PyObject *rows_of(const Row *rows, size_t count) {
 
 /* A tuple of (rows, bytes), one for each request. */
 static PyObject *requests_of(const Unit *unit) {
-    PyObject *all = PyTuple_New(unit->request_count);
-    for (int i = 0; all && i < unit->request_count; i++) {
+    PyObject *all = PyTuple_New((Py_ssize_t)unit->request_count);
+    for (size_t i = 0; all && i < unit->request_count; i++) {
         PyObject *parts[2] = {PyLong_FromSize_t(unit->requests[i].rows), PyLong_FromSize_t(unit->requests[i].bytes)};
         PyObject *counted = tuple_of(parts, 2);
-        if (!counted || PyTuple_SetItem(all, i, counted)) Py_CLEAR(all);
+        if (!counted || PyTuple_SetItem(all, (Py_ssize_t)i, counted)) Py_CLEAR(all);
     }
     return all;
 }
 
-/* A tuple of (version, document, whether it is new, whether holders take its values), one for each question. */
+/* A tuple of (key, document): the entities that have followed, at which Python has to look. */
+static PyObject *checked_of(const Unit *unit) {
+    PyObject *all = PyTuple_New((Py_ssize_t)unit->checked_count);
+    for (size_t i = 0; all && i < unit->checked_count; i++) {
+        const Root *root = unit->checked[i];
+        PyObject *parts[2] = {bytes_or_none(root->key), bytes_or_none(root->body)}, *one = tuple_of(parts, 2);
+        if (!one || PyTuple_SetItem(all, (Py_ssize_t)i, one)) Py_CLEAR(all);
+    }
+    return all;
+}
+
+/* A tuple of (version, document, whether it is new, whether holders may take its values), one for each question. */
 static PyObject *saved_of(const Saved *saved, size_t count) {
     PyObject *all = PyTuple_New((Py_ssize_t)count);
     for (size_t i = 0; all && i < count; i++) {
@@ -165,12 +181,15 @@ static PyObject *saved_of(const Saved *saved, size_t count) {
 
 static PyObject *answer_of(const Asked *call) {
     const Unit *unit = call->answer.unit;
-    PyObject *parts[5] = {saved_of(call->answer.saved, call->questions.count), NULL, NULL, NULL, NULL};
+    enum { PARTS = 7 };
+    PyObject *parts[PARTS] = {saved_of(call->answer.saved, call->questions.count)};
     if (parts[0]) parts[1] = rows_of(unit->reads.first, unit->reads.count);
     if (parts[1]) parts[2] = rows_of(unit->writes.first, unit->writes.count);
     if (parts[2]) parts[3] = requests_of(unit);
-    if (parts[3]) parts[4] = PyBool_FromLong(call->answer.has_scanned);
-    return tuple_of(parts, 5);
+    if (parts[3]) parts[4] = PyBool_FromLong(call->has_scanned);
+    if (parts[4]) parts[5] = checked_of(unit);
+    if (parts[5]) parts[6] = PyBool_FromLong(call->answer.is_complete);
+    return tuple_of(parts, PARTS);
 }
 
 /* ---- arguments ---- */
@@ -181,30 +200,55 @@ const Program *take_program(PyObject *given) {
     return NULL;
 }
 
-/* Takes the keys of sources, None for a reference to nothing. Returns 1, or 0 with an exception set. */
+/* Takes the keys of sources, a tuple for each reference. Returns 1, or 0 with an exception set. */
 static int take_sources(Asked *call, PyObject *given, Question *question) {
     const int count = question->program->reference_count;
-    if (!take_tuple(given, count, "sources are a tuple of one key, or None, for each reference")) return 0;
-    Span *sources = take_memory(&call->work, ((size_t)count + 1) * sizeof *sources);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *source = PyTuple_GetItem(given, i);
-        sources[i] = (Span){NULL, 0};
-        if (source != Py_None && !span_of(source, &sources[i])) return 0;
+    if (!take_tuple(given, count, "sources are a tuple of a tuple of keys for each reference")) return 0;
+    SourceKeys *sources = take_memory(&call->work, ((size_t)count + 1) * sizeof *sources);
+    for (int i = 0; i < count; i++) {
+        PyObject *keys = PyTuple_GetItem(given, i);
+        if (!take_tuple(keys, -1, "the keys of a source are a tuple")) return 0;
+        const Py_ssize_t found = PyTuple_Size(keys);
+        Span *first = take_memory(&call->work, ((size_t)found + 1) * sizeof *first);
+        for (Py_ssize_t j = 0; j < found; j++)
+            if (!span_of(PyTuple_GetItem(keys, j), &first[j])) return 0;
+        sources[i] = (SourceKeys){first, (int)found};
     }
     question->sources = sources;
     return 1;
 }
 
+/* Takes counters, each a tuple of four bytes. Returns 1, or 0 with an exception set. */
+static int take_counters(Asked *call, PyObject *given, Question *question) {
+    if (!take_tuple(given, -1, "counters are a tuple")) return 0;
+    const Py_ssize_t count = PyTuple_Size(given);
+    Counter *counters = take_memory(&call->work, ((size_t)count + 1) * sizeof *counters);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *parts = PyTuple_GetItem(given, i);
+        if (!take_tuple(parts, 4, "a counter is a tuple of settings, the start and stop of its rows, and what shows it") ||
+            !span_of(PyTuple_GetItem(parts, 0), &counters[i].settings) ||
+            !span_of(PyTuple_GetItem(parts, 1), &counters[i].start) ||
+            !span_of(PyTuple_GetItem(parts, 2), &counters[i].stop) ||
+            !span_of(PyTuple_GetItem(parts, 3), &counters[i].shown))
+            return 0;
+    }
+    question->counters = counters;
+    question->counter_count = (int)count;
+    return 1;
+}
+
 /* One question: (program, key, document, sources, expected version or None, conditions that hold as bits, verb, number of a
- * sequence or 0). */
+ * sequence or 0, counters). */
 static int take_question(Asked *call, PyObject *given, Question *question) {
-    if (!take_tuple(given, 8, "a question is a tuple of a program, key, document, sources, version, bits, verb, number"))
+    if (!take_tuple(given, 9, "a question is a tuple of a program, key, document, sources, version, bits, verb, number, "
+                              "counters"))
         return 0;
     PyObject *expected = PyTuple_GetItem(given, 4);
     question->program = take_program(PyTuple_GetItem(given, 0));
     if (!question->program || !span_of(PyTuple_GetItem(given, 1), &question->key) ||
         !span_of(PyTuple_GetItem(given, 2), &question->document) ||
-        !take_sources(call, PyTuple_GetItem(given, 3), question))
+        !take_sources(call, PyTuple_GetItem(given, 3), question) ||
+        !take_counters(call, PyTuple_GetItem(given, 8), question))
         return 0;
     question->expected = expected == Py_None ? -1 : PyLong_AsLongLong(expected);
     question->holds = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GetItem(given, 5));
@@ -252,7 +296,7 @@ static int take_known(Asked *call, PyObject *given) {
 }
 
 int take_tables(const Transaction *self, PyObject *given, MDB_dbi *tables, int count) {
-    if (!take_tuple(given, count, "tables are a tuple of three databases")) return 0;
+    if (!take_tuple(given, count, "tables are a tuple of four databases")) return 0;
     for (int i = 0; i < count; i++)
         if (!handle_of(self->environment, PyTuple_GetItem(given, i), self->dbi, &tables[i])) return 0;
     return 1;
@@ -268,7 +312,7 @@ static int take_asked(Asked *call, Transaction *self, PyObject **given) {
     call->questions.most_holders = (int)(most < 0 ? 0 : most > MOST_HOLDERS ? MOST_HOLDERS : most);
     call->questions.is_in_turn = PyObject_IsTrue(given[6]);
     return !PyErr_Occurred() && take_tables(self, given[0], call->tables, TABLES) && take_questions(call, given[1]) &&
-           take_followers(call, given[3]) && take_known(call, given[5]);
+           take_followers(call, given[3]) && take_known(call, given[5]) && span_of(given[7], &call->questions.followed);
 }
 
 static PyObject *decided(Asked *call, enum Why why) {
@@ -280,10 +324,10 @@ static PyObject *decided(Asked *call, enum Why why) {
 
 PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
     static const char *const known[] = {"tables", "questions", "now", "followers", "most_holders",
-                                        "known", "is_in_turn"};
-    static const Call parameters = {known, 7, 7, 7};
+                                        "known", "is_in_turn", "followed"};
+    static const Call parameters = {known, 8, 8, 8};
     Transaction *self = (Transaction *)object;
-    PyObject *found[7] = {NULL}, *answer = NULL;
+    PyObject *found[8] = {NULL}, *answer = NULL;
     Asked call;
     enum Why why;
     memset(&call, 0, sizeof call);

@@ -79,6 +79,17 @@ int elements_of(Span array, Span *found, int most) {
     return values_of(array, 1, found, most);
 }
 
+Span *all_elements(Work *work, Span array, int *count) {
+    const uint8_t *body;
+    uint64_t found = 0;
+    if (!array.size || read_head(array.data, array.data + array.size, &body, &found) != 1 || found > 2 * MOST_EACH)
+        stop(work, OTHER_VALUE);
+    Span *elements = take_memory(work, (size_t)(found + 1) * sizeof *elements);
+    *count = elements_of(array, elements, (int)found);
+    if (*count < 0) stop(work, OTHER_VALUE);
+    return elements;
+}
+
 int entries_of(Span map, Span *found, int most) {
     return values_of(map, 2, found, most);
 }

@@ -84,12 +84,15 @@ static Writer write_decimal(Writer to, Span text) {
     return to;
 }
 
-static Writer write_instant(Writer to, Span value) {
-    int64_t microseconds;
-    if (!microseconds_of(value, &microseconds)) return NULL;
+static Writer write_microseconds(Writer to, int64_t microseconds) {
     *to++ = TAG_INSTANT;
     write_number(to, (uint64_t)microseconds + ((uint64_t)1 << 63), 8);
     return to + 8;
+}
+
+static Writer write_instant(Writer to, Span value) {
+    int64_t microseconds;
+    return microseconds_of(value, &microseconds) ? write_microseconds(to, microseconds) : NULL;
 }
 
 /* A date as msgspec writes it, 2011-12-09: the days since the year 1 began. */
@@ -185,9 +188,18 @@ uint8_t spread_part(Span key, uint32_t ranges) {
     return (uint8_t)(FIRST_RANGE + ~found % ranges);
 }
 
+static void turn_round(uint8_t *first, const uint8_t *end) {
+    for (; first < end; first++) *first = (uint8_t)~*first;
+}
+
 Writer write_element(Writer to, Span value, enum Type type, int is_descending) {
     Writer end = write_ascending(to, value, type);
-    if (end && is_descending)
-        for (; to < end; to++) *to = (uint8_t)~*to;
+    if (end && is_descending) turn_round(to, end);
+    return end;
+}
+
+Writer write_newest_first(Writer to, int64_t microseconds) {
+    Writer end = write_microseconds(to, microseconds);
+    turn_round(to, end);
     return end;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { KEY_BYTES = 200, HASHED_BYTES = 10, DIGEST = 16, INSTANT_BYTES = 16 };
+enum { KEY_BYTES = 200, HASHED_BYTES = 10, DIGEST = 16, INSTANT_BYTES = 16, NEWEST_BYTES = 1000, EXPIRY_BYTES = 8 };
 
 /* What an operation made: bytes of a key, and of an extremum or amounts what rows and records have of it. */
 typedef struct {
@@ -16,15 +16,26 @@ typedef struct {
     const Program *program;
     const Entity *entity;
     Record *record;
+    uint64_t until; /* when the rows of the view end that was looked at last */
+    Span *several;  /* the elements of the list that was looked at last, and their bytes in keys */
+    Span *keys;
+    int count;
+    Span element; /* that rows are made for */
     Register registers[MOST_REGISTERS];
 } Run;
 
 static const uint8_t ZERO = 0;
 static const Span SAID_BY_KEY = {&ZERO, 1}; /* in place of a digest: the key says all */
 
-/* Whether a condition holds; 0 is none. */
 static int holds(const Run *run, unsigned condition) {
-    return !condition || (run->entity->holds >> (condition - 1) & 1);
+    return condition_holds(run->work, run->program, run->entity, condition);
+}
+
+static Span value_of(const Run *run, Path path) {
+    if (!path.count || path.steps[0] != THE_ELEMENT)
+        return value_at(run->work, run->entity->fields, run->program->values, path);
+    if (!run->element.data) stop(run->work, OTHER_VALUE);
+    return run->element;
 }
 
 /* An entity that has no value there has this in the key; no value: it is not in the view. */
@@ -78,6 +89,20 @@ static Span referred(Run *run, const Operation *operation) {
     return (Span){turned, key.size};
 }
 
+/* The key of what a value refers to, as rows of views have it. */
+static Span key_of(Run *run, Span value, const Operation *operation) {
+    Span parts[MOST_ITEMS];
+    size_t size = 1;
+    const Span key = element_at(value, 0);
+    if (!key.data || elements_of(key, parts, MOST_ITEMS) != operation->count) stop(run->work, OTHER_VALUE);
+    for (int i = 0; i < operation->count; i++) size += most_of_element(parts[i]);
+    Writer start = take_memory(run->work, size), to = start;
+    for (int i = 0; to && i < operation->count; i++)
+        to = write_element(to, parts[i], operation->registers[i], operation->flag & DESCENDING);
+    if (!to) stop(run->work, OTHER_VALUE);
+    return (Span){start, (size_t)(to - start)};
+}
+
 /* Makes the register of an element or of a reference. Returns whether the entity may be in the view. */
 static int make_key_part(Run *run, const Operation *operation) {
     Register *made = &run->registers[operation->made];
@@ -88,9 +113,61 @@ static int make_key_part(Run *run, const Operation *operation) {
         if (!made->bytes.data) made->bytes = absent(run, operation);
         return made->bytes.data != NULL;
     }
-    Span value = value_at(run->work, run->entity->fields, run->program->fields, operation->path);
-    made->bytes = is_nil(value) ? absent(run, operation) : encoded(run, value, operation);
+    Span value = value_of(run, operation->path);
+    if (is_nil(value))
+        made->bytes = absent(run, operation);
+    else
+        made->bytes = operation->code == KEY_OF ? key_of(run, value, operation) : encoded(run, value, operation);
     return made->bytes.data != NULL;
+}
+
+/* Finds the first of the instants. Returns whether it is still to come. */
+static int find_expiry(Run *run, const Operation *operation) {
+    run->until = NEVER;
+    for (int i = 0; i < operation->count; i++) {
+        const uint64_t end = expiry_of(run->work, run->entity->fields, run->program->values, &operation->ends[i]);
+        if (end < run->until) run->until = end;
+    }
+    return run->until > run->entity->now;
+}
+
+static int contains(const Span *found, int count, Span wanted) {
+    for (int i = 0; i < count; i++)
+        if (is_same(found[i], wanted)) return 1;
+    return 0;
+}
+
+static void sort_elements(Run *run) {
+    for (int i = 1; i < run->count; i++) {
+        const Span key = run->keys[i], value = run->several[i];
+        int at = i;
+        for (; at && is_below(key, run->keys[at - 1]); at--) {
+            run->keys[at] = run->keys[at - 1];
+            run->several[at] = run->several[at - 1];
+        }
+        run->keys[at] = key;
+        run->several[at] = value;
+    }
+}
+
+/* Takes the elements of a list that are something, each once. Returns whether there is one. */
+static int take_elements(Run *run, const Operation *operation) {
+    const Span list = value_of(run, operation->path);
+    run->count = 0;
+    if (is_nil(list)) return 0;
+    int count;
+    const Span *found = all_elements(run->work, list, &count);
+    run->several = take_memory(run->work, ((size_t)count + 1) * sizeof *found);
+    run->keys = take_memory(run->work, ((size_t)count + 1) * sizeof *found);
+    for (int i = 0; i < count; i++) {
+        if (is_nil(found[i])) continue;
+        const Span key = operation->count ? key_of(run, found[i], operation) : encoded(run, found[i], operation);
+        if (contains(run->keys, run->count, key)) continue;
+        run->several[run->count] = operation->bucket ? bucketed(run, found[i], operation->bucket) : found[i];
+        run->keys[run->count++] = key;
+    }
+    if (operation->second) sort_elements(run);
+    return run->count > 0;
 }
 
 /* The byte of the range that the entity's rows are in. */
@@ -133,45 +210,60 @@ static Writer write_own_key(Run *run, Writer to) {
     *to++ = 0x91;
     to = write_array_header(to, program->own_count);
     for (int i = 0; i < program->own_count; i++)
-        to = write_span(to, value_at(run->work, run->entity->fields, program->fields, program->own[i]));
+        to = write_span(to, value_of(run, program->own[i]));
     return to;
 }
 
 /* How many bytes a row's document has at most. */
 static size_t most_of_row(Run *run, const Operation *operation) {
-    const Entity *entity = run->entity;
-    size_t own = 8, size = 8;
+    size_t own = 8, size = 8 + EXPIRY_BYTES;
     for (int i = 0; i < run->program->own_count; i++)
-        own += value_at(run->work, entity->fields, run->program->fields, run->program->own[i]).size;
+        own += value_of(run, run->program->own[i]).size;
     for (int i = 0; i < operation->count; i++) {
         const Item *item = &operation->items[i];
         size += item->kind == OWN_KEY
                     ? own
                     : INSTANT_BYTES + (size_t)item->fields +
-                          value_at(run->work, entity->fields, run->program->fields, item->path).size;
+                          value_of(run, item->path).size;
     }
     return size;
 }
 
+static Writer write_item(Run *run, Writer to, const Item *item) {
+    if (item->kind == OWN_KEY) return write_own_key(run, to);
+    const Span value = value_of(run, item->path);
+    if (item->kind != VALUE) return write_referring(run, to, value, item);
+    return write_span(to, item->fields && !is_nil(value) ? bucketed(run, value, item->fields) : value);
+}
+
 static void put_row(Run *run, const Operation *operation) {
-    Contribution *made = &run->record->of[operation->place];
-    Writer start = take_memory(run->work, most_of_row(run, operation)), to = start;
-    to = write_array_header(to, operation->count);
+    enum { LENGTH_BYTES = 2, MOST_LENGTH = 0xffff };
+    Contribution made;
+    const int is_framed = operation->flag & FRAMED;
+    Writer start = take_memory(run->work, most_of_row(run, operation));
+    Writer to = is_framed ? start + FRAMED_ITEMS * LENGTH_BYTES : write_array_header(start, operation->count);
     for (int i = 0; i < operation->count; i++) {
-        const Item *item = &operation->items[i];
-        if (item->kind == OWN_KEY) {
-            to = write_own_key(run, to);
-            continue;
-        }
-        Span value = value_at(run->work, run->entity->fields, run->program->fields, item->path);
-        if (item->kind != VALUE)
-            to = write_referring(run, to, value, item);
-        else
-            to = write_span(to, item->fields && !is_nil(value) ? bucketed(run, value, item->fields) : value);
+        const Writer item = to;
+        to = write_item(run, to, &operation->items[i]);
+        if (!is_framed || i >= FRAMED_ITEMS) continue;
+        if (to - item > MOST_LENGTH) stop(run->work, TOO_LONG);
+        write_number(start + i * LENGTH_BYTES, (uint64_t)(to - item), LENGTH_BYTES);
     }
-    made->found = run->registers[operation->used].bytes;
-    made->shown = (Span){start, (size_t)(to - start)};
-    made->kept = short_hash(run, made->shown);
+    if (operation->flag & WITH_EXPIRY) {
+        write_number(to, run->until, EXPIRY_BYTES);
+        to += EXPIRY_BYTES;
+    }
+    made.found = run->registers[operation->used].bytes;
+    made.shown = (Span){start, (size_t)(to - start)};
+    made.kept = short_hash(run, made.shown);
+    add_contribution(run->work, &run->record->of[operation->place], made);
+}
+
+static void claim(Run *run, const Operation *operation) {
+    for (int i = 0; i < operation->count; i++)
+        if (is_nil(value_of(run, operation->items[i].path))) return;
+    const Contribution made = {run->registers[operation->used].bytes, {NULL, 0}, {NULL, 0}, NULL, NULL};
+    add_contribution(run->work, &run->record->of[operation->place], made);
 }
 
 /* ---- groups ---- */
@@ -183,11 +275,11 @@ static void make_amounts(Run *run, const Operation *operation) {
     size_t size = 8;
     if (made->is_made) return;
     for (int i = 0; i < operation->count; i++)
-        size += 1 + value_at(run->work, run->entity->fields, run->program->fields, operation->items[i].path).size;
+        size += 1 + value_of(run, operation->items[i].path).size;
     Writer start = take_memory(run->work, size), to = write_array_header(start, operation->count);
     for (int i = 0; i < operation->count; i++) {
         const Item *item = &operation->items[i];
-        Span value = value_at(run->work, run->entity->fields, run->program->fields, item->path);
+        Span value = value_of(run, item->path);
         if (!holds(run, item->fields))
             *to++ = 0xc0;
         else if (item->kind == ONE)
@@ -205,8 +297,9 @@ static void make_amounts(Run *run, const Operation *operation) {
 }
 
 static void add_to_group(Run *run, const Operation *operation) {
-    run->record->of[operation->place] =
-        (Contribution){run->registers[operation->used].bytes, run->registers[operation->second].kept, {NULL, 0}};
+    const Contribution made = {run->registers[operation->used].bytes, run->registers[operation->second].kept,
+                               {NULL, 0}, NULL, NULL};
+    add_contribution(run->work, &run->record->of[operation->place], made);
 }
 
 /* Whether a value is in the form that most equal values have: a decimal without zeros at the end of a fraction, a
@@ -219,17 +312,25 @@ static int is_usual(Work *work, Span value, enum Type type) {
     return !memchr(text.data, '.', text.size) || text.data[text.size - 1] != '0';
 }
 
+/* A document of one value, as rows of newest values have it. */
+static Span document_of_value(Run *run, Span value) {
+    Writer start = take_memory(run->work, 1 + value.size);
+    const Writer end = write_span(write_array_header(start, 1), value);
+    if (end - start > NEWEST_BYTES) stop(run->work, TOO_LONG);
+    return (Span){start, (size_t)(end - start)};
+}
+
 static void make_extreme(Run *run, const Operation *operation) {
     Register *made = &run->registers[operation->made];
     if (made->is_made) return;
     made->is_made = 1;
     if (!holds(run, operation->second)) return;
-    Span value = value_at(run->work, run->entity->fields, run->program->fields, operation->path);
-    Span order = value_at(run->work, run->entity->fields, run->program->fields, operation->order);
+    Span value = value_of(run, operation->path);
+    Span order = value_of(run, operation->order);
     if (is_nil(value) || is_nil(order)) return;
     made->bytes = encoded(run, order, operation);
-    made->shown = value;
-    made->kept = SAID_BY_KEY;
+    made->shown = operation->flag & IN_DOCUMENT ? document_of_value(run, value) : value;
+    made->kept = operation->flag & IN_DOCUMENT ? short_hash(run, made->shown) : SAID_BY_KEY;
     if (operation->flag & IN_DIGITS && !is_usual(run->work, value, operation->type))
         made->kept = short_hash(run, value);
 }
@@ -239,8 +340,8 @@ static void put_extreme(Run *run, const Operation *operation) {
     const Span found = run->registers[operation->used].bytes;
     if (!made->bytes.data) return;
     if (operation->most && found.size + made->bytes.size > operation->most) stop(run->work, TOO_LONG);
-    run->record->of[operation->place] =
-        (Contribution){joined(run->work, found, made->bytes, NOTHING), made->kept, made->shown};
+    const Contribution put = {joined(run->work, found, made->bytes, NOTHING), made->kept, made->shown, NULL, NULL};
+    add_contribution(run->work, &run->record->of[operation->place], put);
 }
 
 /* ---- what else a record has ---- */
@@ -268,10 +369,10 @@ static void take_sources(Run *run) {
 static Writer write_selection(Run *run, Writer to, const Selection *selection) {
     size_t size = 8;
     for (int i = 0; i < selection->count; i++)
-        size += value_at(run->work, run->entity->fields, run->program->fields, selection->paths[i]).size;
+        size += value_of(run, selection->paths[i]).size;
     Writer start = take_memory(run->work, size), end = write_array_header(start, selection->count);
     for (int i = 0; i < selection->count; i++)
-        end = write_span(end, value_at(run->work, run->entity->fields, run->program->fields, selection->paths[i]));
+        end = write_span(end, value_of(run, selection->paths[i]));
     return write_short_hash(write_binary(to, selection->name), (Span){start, (size_t)(end - start)});
 }
 
@@ -290,27 +391,47 @@ static void digest_copied(Run *run) {
 static int perform(Run *run, const Operation *operation) {
     switch ((enum Code)operation->code) {
     case ELEMENT:
+    case KEY_OF:
     case REFERENCE: return make_key_part(run, operation);
     case SKIP: return holds(run, operation->second);
+    case EACH: return take_elements(run, operation);
+    case FIRST_EXPIRY: return find_expiry(run, operation);
     case SPREAD: make_spread(run, operation); break;
     case PLACE: make_place(run, operation); break;
     case ROW: put_row(run, operation); break;
+    case CLAIM: claim(run, operation); break;
     case AMOUNTS: make_amounts(run, operation); break;
     case SUM: add_to_group(run, operation); break;
     case EXTREME: make_extreme(run, operation); break;
     case EXTREMUM: put_extreme(run, operation); break;
+    case REPEAT:
     case END: break;
     }
     return 1;
 }
 
+/* Performs the operations behind REPEAT for each element of the list. Returns the END of them. */
+static const Operation *repeat(Run *run, const Operation *first, const Operation *end) {
+    const Operation *operation = first;
+    for (int i = 0; i < run->count; i++) {
+        run->element = run->several[i];
+        run->registers[first->made].bytes = run->keys[i];
+        for (operation = first + 1; operation < end && operation->code != END; operation++) perform(run, operation);
+    }
+    return operation;
+}
+
 void emit(Work *work, const Program *program, const Entity *entity, Record *record) {
-    Run all = {work, program, entity, record, {{0, {NULL, 0}, {NULL, 0}, {NULL, 0}}}}, *run = &all;
+    Run all = {.work = work, .program = program, .entity = entity, .record = record, .until = NEVER}, *run = &all;
     clear_record(program, record);
     const Operation *operation = program->operations, *end = operation + program->operation_count;
-    for (; operation < end; operation++)
-        if (!perform(run, operation))
+    for (; operation < end; operation++) {
+        if (operation->code == REPEAT)
+            operation = repeat(run, operation, end);
+        else if (!perform(run, operation))
             while (operation < end && operation->code != END) operation++;
+    }
     take_sources(run);
+    for (int i = 0; i < program->hidden_count; i++) record->hidden[i] = entity->fields[program->fields + i];
     if (program->is_copied) digest_copied(run);
 }

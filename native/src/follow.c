@@ -11,7 +11,7 @@ const uint8_t BACK_REFERENCES[2] = {0, 0}, HOLDS[2] = {0xff, 0xff};
 typedef struct {
     Unit *unit;
     const Program *program;
-    const Root *source;
+    const Root *source; /* that it follows; NULL where it follows groups */
     Span source_fields[MOST_FIELDS];
     int source_count;
     Record before, after;
@@ -22,6 +22,13 @@ Span key_of_source(Work *work, const Reference *reference, Span field) {
     const Span key = element_at(reference->is_copy ? element_at(field, 0) : field, 0);
     Span parts[MOST_PARTS];
     if (!key.data || elements_of(key, parts, MOST_PARTS) != reference->parts) stop(work, OTHER_VALUE);
+    return key_of_parts(work, reference, parts);
+}
+
+Span key_of_root(Work *work, const Program *program, const Reference *reference, const Span *fields) {
+    Span parts[MOST_PARTS];
+    if (reference->parts > program->own_count) stop(work, OTHER_VALUE);
+    for (int i = 0; i < reference->parts; i++) parts[i] = value_at(work, fields, program->fields, program->own[i]);
     return key_of_parts(work, reference, parts);
 }
 
@@ -45,19 +52,25 @@ static void follow_reference(Follower *made, int place) {
     const Reference *reference = &made->program->references[place];
     Span *source = &made->entity.sources[place];
     *source = (Span){NULL, 0};
-    if (reference->field == NO_FIELD) stop(work, OTHER_VALUE);
+    if (reference->is_many) return;
+    if (reference->field == NO_FIELD) {
+        *source = key_of_root(work, made->program, reference, made->entity.fields);
+        return;
+    }
     Span *field = &made->entity.fields[reference->field];
+    keep_hidden(made->program, place, &made->before, &made->entity);
     if (is_nil(*field)) return;
     *source = key_of_source(work, reference, *field);
-    if (!reference->is_copy || !made->source || !is_same(*source, made->source->key)) return;
+    if (!(reference->is_copy || reference->is_hidden) || !made->source || !is_same(*source, made->source->key)) return;
     if (memcmp(made->source->body.data, reference->layout, LAYOUT_BYTES)) stop(work, NO_SOURCE);
-    *field = filled_copy(work, reference, *field, made->source_fields, made->source_count);
+    fill_hidden(work, made->program, place, made->source_fields, made->source_count, &made->entity);
+    if (reference->is_copy) *field = filled_copy(work, reference, *field, made->source_fields, made->source_count);
 }
 
-static const Program *program_of(Work *work, const Questions *asked, const Root *holder, enum Follows what) {
+static const Program *program_of(Work *work, const Questions *asked, const Root *holder) {
     for (int i = 0; i < asked->follower_count; i++) {
         const Program *each = asked->followers[i];
-        if (each->follows & what && !memcmp(holder->key.data, each->kind.data, each->kind.size) &&
+        if (each->follows & MAY_FOLLOW && !memcmp(holder->key.data, each->kind.data, each->kind.size) &&
             !memcmp(holder->body.data, each->layout.data, LAYOUT_BYTES))
             return each;
     }
@@ -65,14 +78,15 @@ static const Program *program_of(Work *work, const Questions *asked, const Root 
 }
 
 /* Begins with a holder: its program, its fields as they are, and what it contributes. */
-static void begin(Follower *made, const Questions *asked, const Root *holder, enum Follows what) {
+static void begin(Follower *made, const Questions *asked, const Root *holder) {
     Work *work = made->unit->work;
     if (!holder->body.data || holder->key.size <= LAYOUT_BYTES) stop(work, OTHER_ROW);
-    const Program *program = made->program = program_of(work, asked, holder, what);
+    const Program *program = made->program = program_of(work, asked, holder);
     if (holder->key.size < program->start) stop(work, OTHER_ROW);
     if (fields_of(work, holder->body, program->layout.data, made->entity.fields) != program->fields)
         stop(work, OTHER_LAYOUT);
     made->entity.suffix = (Span){holder->key.data + program->start, holder->key.size - program->start};
+    made->entity.now = made->unit->now;
     decode_record(work, program, holder->record, &made->before);
 }
 
@@ -83,7 +97,6 @@ static void end(Follower *made, Root *holder) {
     const Program *program = made->program;
     for (int i = 0; i < program->reference_count; i++) follow_reference(made, i);
     emit(work, program, &made->entity, &made->after);
-    if (program->is_copied && !is_same(made->before.copied, made->after.copied)) stop(work, COPIED);
     const Span body = document_of(work, program, made->entity.fields);
     const Span record = encode_record(work, program, &made->after);
     const int is_same_record = is_same(record, holder->record);
@@ -93,6 +106,9 @@ static void end(Follower *made, Root *holder) {
         differ(unit, program, holder->key, made->entity.suffix, version, &made->before, &made->after);
     write_root(unit, holder, version, own, body, record);
     holder->has_followed = 1;
+    const int is_source = program->is_copied && !is_same(made->before.copied, made->after.copied);
+    if (is_source) note_changed(unit, (Changed){holder, made->before.copied, made->after.copied, 0});
+    if (is_source || program->follows & CHECKED) note_checked(unit, holder);
 }
 
 /* ---- who follows ---- */
@@ -105,8 +121,7 @@ typedef struct {
     int count, rows, most;
 } Holders;
 
-/* Where the keys end that begin so. */
-static Span end_of(Work *work, Span prefix) {
+Span end_of(Work *work, Span prefix) {
     while (prefix.size && prefix.data[prefix.size - 1] == 0xff) prefix.size--;
     uint8_t *end = take_memory(work, prefix.size + 1);
     write_span(end, prefix);
@@ -121,7 +136,7 @@ static void scan(Holders *holders, Span start, Span stop_at) {
     if (!is_below(start, stop_at)) return;
     if (has_written(unit, VIEWS, start, stop_at)) stop(unit->work, COPIED); /* who refers has changed in this commit */
     Span *found = take_memory(unit->work, (size_t)room * sizeof *found);
-    const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, found, room);
+    const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, found, NULL, room);
     if (count < 0) stop(unit->work, NOT_READ);
     if (count == room) stop(unit->work, COPIED); /* too many: a task follows */
     size_t bytes = 0;
@@ -158,27 +173,41 @@ void expect_none(Unit *unit, const uint8_t *prefix, Span source) {
     Span found;
     const Span start = joined(unit->work, (Span){prefix, 2}, source, NOTHING), stop_at = end_of(unit->work, start);
     if (has_written(unit, VIEWS, start, stop_at)) stop(unit->work, COPIED);
-    const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, &found, 1);
+    const int count = unit->reader.scan(unit->reader.of, VIEWS, start, stop_at, &found, NULL, 1);
     if (count) stop(unit->work, count < 0 ? NOT_READ : COPIED);
     count_request(unit, 0, 0);
 }
 
-void follow_holders(Unit *unit, const Questions *asked, Root *source, Span before, Span after) {
+/* Lets the holders of a source follow it. */
+static void follow_source(Follower *made, const Questions *asked, const Changed *changed) {
+    Unit *unit = made->unit;
     Work *work = unit->work;
     const size_t known = unit->reads.count;
-    const int most = asked->most_holders;
-    Holders holders = {unit, joined(work, (Span){BACK_REFERENCES, 2}, source->key, NOTHING),
+    const int most = unit->room;
+    Holders holders = {unit, joined(work, (Span){BACK_REFERENCES, 2}, changed->source->key, NOTHING),
                        take_memory(work, ((size_t)most + 1) * sizeof(Root *)), 0, 0, most};
-    find_holders(&holders, before, after);
+    find_holders(&holders, changed->before, changed->after);
     count_reads(unit, known);
-    Follower *made = take_memory(work, sizeof *made);
-    made->unit = unit;
-    made->source = source;
-    made->source_count = fields_of(work, source->body, source->body.data, made->source_fields);
+    unit->room -= holders.rows;
+    made->source = changed->source;
+    made->source_count = fields_of(work, made->source->body, made->source->body.data, made->source_fields);
     for (int i = 0; i < holders.count; i++) {
-        begin(made, asked, holders.first[i], SOURCES);
+        begin(made, asked, holders.first[i]);
         end(made, holders.first[i]);
         holders.first[i]->is_listed = 0;
+    }
+}
+
+/* Lets the holders of all that has changed follow, and theirs. */
+static void spread_copies(Follower *made, const Questions *asked) {
+    Unit *unit = made->unit;
+    while (unit->spread < unit->changed_count) {
+        const Changed changed = unit->changed[unit->spread++]; /* more may come, and move */
+        if (!asked->most_holders) stop(unit->work, COPIED); /* a task looks for them */
+        if (changed.is_gone)
+            expect_none(unit, BACK_REFERENCES, changed.source->key);
+        else
+            follow_source(made, asked, &changed);
     }
 }
 
@@ -224,7 +253,7 @@ static void take_numbers(Follower *made, const Touched *group) {
     for (int i = 0; i < program->total_count; i++) {
         const Total *total = &program->totals[i];
         if (!is_same(total->prefix, group->prefix)) continue;
-        if (total->place == UNKNOWN_PLACE) stop(made->unit->work, SHOWN);
+        if (total->place >= COUNTER_PLACE) stop(made->unit->work, SHOWN);
         made->entity.fields[total->field] = number_at_place(made->unit, group->sum, total->place);
     }
 }
@@ -239,6 +268,7 @@ static void follow_rank(Follower *made, const Questions *asked, const Touched *g
             showing[found++] =
                 (ShownBy){root_showing(unit, &groups[i].shown->showing[j], groups[i].suffix), &groups[i]};
     count_reads(unit, known);
+    made->source = NULL;
     known = unit->reads.count;
     for (size_t i = 0; i < found; i++)
         if (showing[i].holder->body.data) read_sum(unit, showing[i].group->sum);
@@ -246,7 +276,7 @@ static void follow_rank(Follower *made, const Questions *asked, const Touched *g
     for (size_t i = 0; i < found; i++) {
         Root *holder = showing[i].holder;
         if (!holder || !holder->body.data) continue;
-        begin(made, asked, holder, GROUPS);
+        begin(made, asked, holder);
         for (size_t j = i; j < found; j++) {
             if (showing[j].holder != holder) continue;
             take_numbers(made, showing[j].group);
@@ -256,14 +286,17 @@ static void follow_rank(Follower *made, const Questions *asked, const Touched *g
     }
 }
 
-void follow_groups(Unit *unit, const Questions *asked) {
-    if (!unit->touched_count) return;
+void follow(Unit *unit, const Questions *asked) {
+    if (!unit->touched_count && unit->spread == unit->changed_count) return;
     Follower *made = take_memory(unit->work, sizeof *made);
     memset(made, 0, sizeof *made);
     made->unit = unit;
+    unit->room = asked->most_holders;
+    spread_copies(made, asked);
     while (unit->touched_count) {
         Touched *groups = take_memory(unit->work, unit->touched_count * sizeof *groups);
         const size_t count = take_rank(unit, groups);
         follow_rank(made, asked, groups, count);
+        spread_copies(made, asked);
     }
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { PARTS = 21, REFERENCE_PARTS = 14, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, MOST_VARIANTS = 64 };
+enum { PARTS = 23, REFERENCE_PARTS = 15, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, HIDDEN_PARTS = 3, MOST_VARIANTS = 64 };
 
 unsigned take_number(Work *work, Span value, unsigned most) {
     int64_t number;
@@ -24,14 +24,14 @@ Span *take_array(Work *work, Span value, int most, int *count) {
     return found;
 }
 
-static Span *take_exactly(Work *work, Span value, int count) {
+Span *take_exactly(Work *work, Span value, int count) {
     int found;
     Span *parts = take_array(work, value, count, &found);
     if (found != count) stop(work, BAD_PROGRAM);
     return parts;
 }
 
-static Path take_path(Work *work, Span value) {
+Path take_path(Work *work, Span value) {
     int count;
     Span *steps = take_array(work, value, MOST_STEPS, &count);
     Path path = {(uint8_t)count, {0}};
@@ -65,7 +65,7 @@ static const Token *take_tokens(Work *work, Span value, int *count) {
     for (int i = 0; i < *count; i++) {
         Span *parts = take_exactly(work, given[i], TOKEN_PARTS);
         if (!int_of(parts[0], &tokens[i].token)) stop(work, BAD_PROGRAM);
-        tokens[i].is_sum = (uint8_t)take_number(work, parts[1], 1);
+        tokens[i].form = (uint8_t)take_number(work, parts[1], LAST_FORM);
         tokens[i].prefix = take_bytes(work, parts[2], 0, 16);
         tokens[i].shown = (uint8_t)take_number(work, parts[3], MOST_AGGREGATES);
     }
@@ -80,7 +80,7 @@ static void take_types(Work *work, Span value, Reference *reference) {
     for (int i = 0; i < count; i++) reference->types[i] = (uint8_t)take_number(work, given[i], LAST_TYPE);
 }
 
-static const Reference *take_references(Work *work, Span value, unsigned fields, int *count) {
+static Reference *take_references(Work *work, Span value, unsigned fields, int *count) {
     Span *given = take_array(work, value, MOST_REFERENCES, count);
     Reference *references = take_memory(work, (size_t)(*count + 1) * sizeof *references);
     for (int i = 0; i < *count; i++) {
@@ -97,13 +97,35 @@ static const Reference *take_references(Work *work, Span value, unsigned fields,
         made->paths = take_paths(work, parts[7], MOST_ITEMS, &made->count);
         made->is_going = (uint8_t)take_number(work, parts[8], 1);
         made->expiry = take_expiry(work, parts[9]);
-        if (made->field == NO_FIELD && made->is_copy) stop(work, BAD_PROGRAM);
+        made->is_many = (uint8_t)take_number(work, parts[14], 1);
+        if (made->is_many && (made->is_copy || made->is_tracked || made->is_held)) stop(work, BAD_PROGRAM);
+        if (made->field == NO_FIELD && (made->is_copy || made->is_many)) stop(work, BAD_PROGRAM);
         memcpy(made->kind, take_bytes(work, parts[10], 2, 2).data, 2);
         made->ranges = (uint8_t)take_number(work, parts[11], 0xff);
         take_types(work, parts[12], made);
+        made->is_hidden = 0;
         made->accepted = take_bytes(work, parts[13], 0, 2 * MOST_VARIANTS);
     }
     return references;
+}
+
+/* The hidden copies, of references that are known. */
+static void take_hidden(Work *work, Span value, Program *program, Reference *references) {
+    Span *given = take_array(work, value, MOST_HIDDEN, &program->hidden_count), text;
+    Hidden *hidden = take_memory(work, ((size_t)program->hidden_count + 1) * sizeof *hidden);
+    for (int i = 0; i < program->hidden_count; i++) {
+        Span *parts = take_exactly(work, given[i], HIDDEN_PARTS);
+        if (!text_of(parts[0], &text)) stop(work, BAD_PROGRAM);
+        hidden[i].name = parts[0];
+        hidden[i].reference = (uint8_t)take_number(work, parts[1], MOST_REFERENCES);
+        hidden[i].path = take_path(work, parts[2]);
+        if (hidden[i].reference >= program->reference_count || references[hidden[i].reference].field == NO_FIELD)
+            stop(work, BAD_PROGRAM);
+        if (references[hidden[i].reference].is_many) stop(work, BAD_PROGRAM);
+        references[hidden[i].reference].is_hidden = 1;
+    }
+    program->hidden = hidden;
+    program->values = program->fields + program->hidden_count;
 }
 
 static const Selection *take_selections(Work *work, Span value, int *count) {
@@ -158,7 +180,16 @@ static void take_totals(Work *work, Span value, Program *program) {
     program->totals = totals;
 }
 
-static const Item *take_items(Work *work, Span value, enum Code code, uint8_t *count) {
+static const Expiry *take_ends(Work *work, Span value, uint8_t *count) {
+    int found;
+    Span *given = take_array(work, value, MOST_ITEMS, &found);
+    Expiry *ends = take_memory(work, (size_t)(found + 1) * sizeof *ends);
+    for (int i = 0; i < found; i++) ends[i] = take_expiry(work, given[i]);
+    *count = (uint8_t)found;
+    return ends;
+}
+
+static const Item *take_items(Work *work, Span value, enum Code code, uint8_t *count, unsigned conditions) {
     const unsigned last = code == AMOUNTS ? LAST_SLOT : LAST_ITEM;
     int found;
     Span *given = take_array(work, value, MOST_ITEMS, &found);
@@ -167,7 +198,7 @@ static const Item *take_items(Work *work, Span value, enum Code code, uint8_t *c
         Span *parts = take_exactly(work, given[i], ITEM_PARTS);
         items[i].kind = (uint8_t)take_number(work, parts[0], last);
         items[i].path = take_path(work, parts[1]);
-        const unsigned most = code == AMOUNTS ? MOST_CONDITIONS : items[i].kind == VALUE ? LAST_BUCKET : MOST_ITEMS;
+        const unsigned most = code == AMOUNTS ? conditions : items[i].kind == VALUE ? LAST_BUCKET : MOST_ITEMS;
         items[i].fields = (uint8_t)take_number(work, parts[2], most);
     }
     *count = (uint8_t)found;
@@ -183,9 +214,10 @@ static const uint8_t *take_registers(Work *work, Span value, uint8_t *count) {
     return registers;
 }
 
-/* One operation, of a program whose tokens and references are known. */
+/* One operation, of a program whose tokens, references and conditions are known. */
 static Operation take_operation(Work *work, Span value, const Program *program) {
     Span *parts = take_exactly(work, value, OPERATION_PARTS);
+    const unsigned conditions = (unsigned)program->condition_count;
     Operation made = {0};
     made.code = (uint8_t)take_number(work, parts[0], LAST_CODE);
     made.made = (uint8_t)take_number(work, parts[1], MOST_REGISTERS - 1);
@@ -199,14 +231,17 @@ static Operation take_operation(Work *work, Span value, const Program *program) 
     made.most = take_number(work, parts[9], 0xffff);
     made.path = take_path(work, parts[10]);
     made.order = take_path(work, parts[11]);
-    if (made.code == PLACE)
+    if (made.code == PLACE || made.code == KEY_OF || made.code == EACH)
         made.registers = take_registers(work, parts[12], &made.count);
+    else if (made.code == FIRST_EXPIRY)
+        made.ends = take_ends(work, parts[12], &made.count);
     else
-        made.items = take_items(work, parts[12], made.code, &made.count);
+        made.items = take_items(work, parts[12], made.code, &made.count, conditions);
     made.bucket = (uint8_t)take_number(work, parts[13], LAST_BUCKET);
     if (made.code == SPREAD && !made.most) stop(work, BAD_PROGRAM);
-    if ((made.code == SKIP || made.code == EXTREME) && made.second > MOST_CONDITIONS) stop(work, BAD_PROGRAM);
-    const int names_token = made.code == ROW || made.code == SUM || made.code == EXTREMUM;
+    if (made.flag & FRAMED && (made.code != ROW || made.count < FRAMED_ITEMS)) stop(work, BAD_PROGRAM);
+    if ((made.code == SKIP || made.code == EXTREME) && made.second > conditions) stop(work, BAD_PROGRAM);
+    const int names_token = made.code == ROW || made.code == SUM || made.code == EXTREMUM || made.code == CLAIM;
     const int places = names_token ? program->token_count : made.code == REFERENCE ? program->reference_count : 0xff;
     if (made.place >= places || !made.code) stop(work, BAD_PROGRAM);
     return made;
@@ -223,11 +258,14 @@ const Program *read_program(Work *work, Span table) {
     program->start = (uint8_t)take_number(work, parts[2], 16);
     program->own = take_paths(work, parts[3], MOST_OWN, &program->own_count);
     program->tokens = take_tokens(work, parts[4], &program->token_count);
-    program->references = take_references(work, parts[5], program->fields, &program->reference_count);
+    Reference *references = take_references(work, parts[5], program->fields, &program->reference_count);
+    program->references = references;
+    take_hidden(work, parts[22], program, references);
     program->is_tracked = (uint8_t)take_number(work, parts[6], 1);
     program->is_holding = (uint8_t)take_number(work, parts[7], 1);
     program->is_copied = (uint8_t)take_number(work, parts[8], 1);
     program->selections = take_selections(work, parts[9], &program->selection_count);
+    program->conditions = take_conditions(work, parts[21], &program->condition_count);
     Span *given = take_array(work, parts[10], MOST_OPERATIONS, &program->operation_count);
     Operation *operations = take_memory(work, (size_t)(program->operation_count + 1) * sizeof *operations);
     for (int i = 0; i < program->operation_count; i++) operations[i] = take_operation(work, given[i], program);
@@ -256,4 +294,12 @@ Span value_at(Work *work, const Span *fields, int count, Path path) {
         if (!value.data) stop(work, OTHER_VALUE);
     }
     return value;
+}
+
+uint64_t expiry_of(Work *work, const Span *fields, int count, const Expiry *expiry) {
+    int64_t since, until;
+    const Span value = value_at(work, fields, count, expiry->path);
+    if (is_nil(value)) return NEVER;
+    if (!microseconds_of(value, &since) || __builtin_add_overflow(since, expiry->after, &until)) stop(work, OTHER_VALUE);
+    return until < 0 ? 0 : (uint64_t)until / 1000;
 }

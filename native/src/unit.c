@@ -51,8 +51,7 @@ static void grow(Work *work, Map *map) {
     *map = larger;
 }
 
-/* What has this key, or else new memory of zeros with the key. */
-static void *item_at(Work *work, Map *map, Span key, size_t size) {
+void *item_at(Work *work, Map *map, Span key, size_t size) {
     if (2 * map->count >= map->room) grow(work, map);
     void **slot = slot_of(map, key);
     if (*slot) return *slot;
@@ -66,8 +65,7 @@ static void *item_at(Work *work, Map *map, Span key, size_t size) {
 
 /* ---- rows ---- */
 
-/* Where `count` items of a size have room for one more: where they are, or in twice as much memory. */
-static void *with_room(Work *work, void *first, size_t count, size_t *room, size_t size) {
+void *with_room(Work *work, void *first, size_t count, size_t *room, size_t size) {
     if (count < *room) return first;
     *room = *room ? 2 * *room : FIRST_ROOM;
     void *larger = take_memory(work, *room * size);
@@ -80,7 +78,7 @@ static void add_row(Work *work, Rows *rows, Row added) {
     rows->first[rows->count++] = added;
 }
 
-static Span read_row(Unit *unit, enum Table table, Span key) {
+Span read_row(Unit *unit, enum Table table, Span key) {
     Span value = {NULL, 0};
     if (!key.size || key.size > MOST_KEY) stop(unit->work, TOO_LONG);
     if (unit->reader.read(unit->reader.of, table, key, &value)) stop(unit->work, NOT_READ);
@@ -98,8 +96,9 @@ void remove_row(Unit *unit, enum Table table, Span key) {
 }
 
 void count_request(Unit *unit, size_t rows, size_t bytes) {
-    if (unit->request_count == MOST_REQUESTS) stop(unit->work, TOO_LONG);
-    unit->requests[unit->request_count++] = (Counted){rows, bytes};
+    const Counted added = {rows, bytes};
+    unit->requests = with_room(unit->work, unit->requests, unit->request_count, &unit->request_room, sizeof added);
+    unit->requests[unit->request_count++] = added;
 }
 
 Span stamped(Unit *unit, uint64_t stamp, Span value) {
@@ -171,6 +170,8 @@ void parse_root(Work *work, Span row, Root *root) {
 static void read_root(Unit *unit, Root *root) {
     const Span row = read_row(unit, ROOTS, root->key);
     if (row.data && !take_root(root, row)) stop(unit->work, OTHER_ROW);
+    root->body_before = root->body;
+    root->own_before = root->own;
 }
 
 Root *root_at(Unit *unit, Span key) {
@@ -283,7 +284,8 @@ size_t size_of_root(Span row) {
 /* The bytes of a row's values. */
 static size_t counted(const Row *row) {
     if (!row->value.data) return 0;
-    return row->table == ROOTS ? size_of_root(row->value) : row->value.size - ONE_HEAD;
+    if (row->table == ROOTS) return size_of_root(row->value);
+    return row->value.size - (row->value.size && row->value.data[0] >> 5 == FORM_ENTRY ? OWN_HEAD : ONE_HEAD);
 }
 
 /* ---- groups ---- */
@@ -371,11 +373,69 @@ int has_written(const Unit *unit, enum Table table, Span start, Span stop_at) {
     return 0;
 }
 
-void settle_sums(Unit *unit) {
+void expect_no_row(Unit *unit, Span key) {
+    if (has_written(unit, COUNTS, key, joined(unit->work, key, (Span){NO_BYTES, 1}, NOTHING)) ||
+        read_row(unit, COUNTS, key).data)
+        stop(unit->work, SHOWN);
+}
+
+void expect_no_rows(Unit *unit, Span start, Span stop_at) {
+    Span found;
+    const int count = unit->reader.scan(unit->reader.of, COUNTS, start, stop_at, &found, NULL, 1);
+    if (count) stop(unit->work, count < 0 ? NOT_READ : SHOWN);
+    count_request(unit, 0, 0);
+}
+
+/* ---- unique values ---- */
+
+void give_up_claim(Unit *unit, Span key, Span owner) {
+    Claim *claim = item_at(unit->work, &unit->claims, key, sizeof *claim);
+    if (claim->to.data && is_same(claim->to, owner))
+        claim->to = (Span){NULL, 0};
+    else
+        claim->from = owner;
+}
+
+void take_claim(Unit *unit, Span key, Span owner) {
+    Claim *claim = item_at(unit->work, &unit->claims, key, sizeof *claim);
+    if (claim->to.data && !is_same(claim->to, owner)) stop(unit->work, TAKEN);
+    claim->to = owner;
+}
+
+static void settle_claim(Unit *unit, const Claim *claim) {
+    Span held = {NULL, 0};
+    uint64_t before = 0;
+    const Span row = read_row(unit, COUNTS, claim->key);
+    if (row.data && (row.data[0] >> 5 != FORM_ONE || !value_of_row(row, &held, &before))) stop(unit->work, OTHER_ROW);
+    const int is_left = claim->from.data && is_same(held, claim->from);
+    if (claim->to.data) {
+        if (held.data && !is_left && !is_same(held, claim->to)) stop(unit->work, TAKEN);
+        const uint64_t stamp = row.data && before >= unit->now ? before + 1 : unit->now;
+        write_row(unit, COUNTS, claim->key, stamped(unit, stamp, claim->to));
+    } else if (held.data && is_left) {
+        remove_row(unit, COUNTS, claim->key);
+    }
+}
+
+void settle(Unit *unit) {
     const size_t first = unit->reads.count;
+    for (size_t i = 0; i < unit->claims.room; i++)
+        if (unit->claims.slots[i]) settle_claim(unit, unit->claims.slots[i]);
     for (size_t i = 0; i < unit->sums.room; i++)
         if (unit->sums.slots[i]) settle_sum(unit, unit->sums.slots[i]);
     count_reads(unit, first);
+}
+
+void note_changed(Unit *unit, Changed source) {
+    unit->changed = with_room(unit->work, unit->changed, unit->changed_count, &unit->changed_room, sizeof source);
+    unit->changed[unit->changed_count++] = source;
+}
+
+void note_checked(Unit *unit, Root *root) {
+    if (root->is_checked) return;
+    root->is_checked = 1;
+    unit->checked = with_room(unit->work, unit->checked, unit->checked_count, &unit->checked_room, sizeof root);
+    unit->checked[unit->checked_count++] = root;
 }
 
 void note_touched(Unit *unit, Touched group) {

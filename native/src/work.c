@@ -57,6 +57,7 @@ const char *reason_of(enum Why why) {
     case NUMBERED: return "a number is taken";
     case TOO_LONG: return "too long";
     case OTHER_SUM: return "an unusual group";
+    case TAKEN: return "a unique value is taken";
     }
     return "unknown";
 }

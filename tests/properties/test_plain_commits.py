@@ -17,10 +17,10 @@ from oneread.errors import InvalidValue
 from oneread.testing import strategies
 from oneread.testing.proof import Proof
 from oneread.transactions.commit import NO_CHANGE
-from oneread.transactions.native import NativeCommitter
 from tests.properties.forum import FORUM
 from tests.properties.schema_of_everything import EVERYTHING
 from tests.properties.test_one_row_backfill import built
+from tests.unit.derivations.twin import decide_in_python
 
 
 class Author(Model[int]):
@@ -117,7 +117,7 @@ def plain():
         return decision
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(NativeCommitter, "_decide_saves", lambda *_asked: False)  # else compiled code decides
+        decide_in_python(patch)
         patch.setattr(PlainTypes, "holders", made)
         patch.setattr(PlainHolders, "decide", compared)
         patch.setattr(changes, "reemission", reemitted)

@@ -117,11 +117,11 @@ class WritingChange(PlainChange):
     def _question(self, verb: int, entity: Any, refs: Refs, expected: int | None) -> SaveQuestion | None:
         """What compiled code is asked to store this entity; None where it does not know what follows."""
         document = self._catalog.type_of(entity).layout.encode_given(entity)
-        sources = tuple([keys[0] if keys else None for keys in refs.values()])
+        sources = tuple(map(tuple, refs.values()))
         return None if document is None else self._asking(verb, entity, document, sources, expected)
 
     def _asking(
-        self, verb: int, entity: Any, document: bytes, sources: tuple[bytes | None, ...], expected: int | None
+        self, verb: int, entity: Any, document: bytes, sources: tuple[tuple[bytes, ...], ...], expected: int | None
     ) -> SaveQuestion | None:
         program = self._catalog.core_programs[type(entity)]
         if program is None or self._catalog.left_out(self.key):
@@ -135,7 +135,10 @@ class WritingChange(PlainChange):
         followers = self._catalog.core_programs.of_followers(type(entity))
         numbered = None if self.sequence is None else self._catalog.type_of(entity).numbered
         number = 0 if numbered is None else getattr(entity, numbered)
-        return SaveQuestion(program.table, self.key, document, sources, expected, holds, verb, number, followers)
+        counters = program.counters_of(self.key) if verb == SAVED and program.counters else ()
+        return SaveQuestion(
+            program.table, self.key, document, sources, expected, holds, verb, number, followers, counters
+        )
 
     def take_saved(self, saved: SavedEntity) -> bool:
         entity_type, written = self._catalog.type_of(self._asked), self.written
@@ -498,7 +501,7 @@ class Delete(WritingChange):
         if entity is None or not isinstance(entity, self._model):
             return None
         left = self._catalog.any_type_of(self.key).tombstone_record(EntityState(entity, {}, {}))
-        sources = (None,) * len(self._catalog.type_of(entity).references)
+        sources = ((),) * len(self._catalog.type_of(entity).references)
         return self._asking(DELETED, entity, emitted_record.encode_record(left), sources, self._if_version)
 
     def take_saved(self, saved: SavedEntity) -> bool:

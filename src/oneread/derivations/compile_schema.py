@@ -100,7 +100,7 @@ def compile_schema(declared: Declarations, numbers: SchemaNumbers) -> CompiledSc
         with_totals=frozenset(each.kind.prefix for each in entity_types.values() if each.rollups),
         rollups=references.rollups,
         probes=_compile_probes(entity_types, views, accesses, nullable),
-        core_programs=CorePrograms(entity_types, expiries, {*logged, *_of_feeds(views)}),
+        core_programs=CorePrograms(entity_types, expiries),
     )
 
 
@@ -170,11 +170,6 @@ def _logged(
         if cls in logs
         for prefix in (view.prefix, *view.merged)
     }
-
-
-def _of_feeds(views: Mapping[type, CompiledView]) -> Iterator[bytes]:
-    """The prefixes of the rows that feeds are made of."""
-    return (views[part].prefix for view in views.values() for part in view.parts)
 
 
 def _shards(views: Mapping[type, CompiledView]) -> dict[bytes, int]:

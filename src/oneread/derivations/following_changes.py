@@ -133,6 +133,17 @@ class Expire(FollowingChange):
         return found
 
 
+def _accepts(catalog: Catalog, key: bytes, document: bytes) -> bool:
+    try:
+        entity = catalog.layouts_at(key).whole(document)
+        entity_type = catalog.type_of(entity)
+        entity_type.layout.validated(entity)
+        catalog.probes.check(entity_type.kind.cls, entity, {})
+    except Exception:  # noqa: BLE001 - of the holder, or from outside: Python's own decision finds out which
+        return False
+    return True
+
+
 def followers(catalog: Catalog) -> FollowChanges:
     """Makes the changes that follow from others."""
 
@@ -141,4 +152,6 @@ def followers(catalog: Catalog) -> FollowChanges:
         return FollowGroups(catalog, key, ()) if kind_part(key) in catalog.releasing else None
 
     made = FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up, catalog.group_at)
-    return made._replace(plain=PlainTypes(catalog).holders, read_source=catalog.source)
+    return made._replace(
+        plain=PlainTypes(catalog).holders, read_source=catalog.source, accepts=partial(_accepts, catalog)
+    )

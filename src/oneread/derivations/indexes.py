@@ -71,6 +71,8 @@ class IndexView(ShownRows):
     merged: tuple[bytes, ...] = ()
     pack_row: Callable[[tuple[Any, ...]], bytes] = staticmethod(_pack)
     """The value of a row; raises OverflowError for one with ints beyond 64 bits."""
+    is_framed = False
+    """Whether that is in parts, behind their lengths."""
 
     def __init__(self, cls: type[Index[Any]], compiling: Compiling) -> None:
         prefix, accesses = compiling.prefix, compiling.accesses
@@ -119,7 +121,7 @@ class IndexView(ShownRows):
         rows: list[Operation] = [
             PutRow(
                 self.tokens[0], self.prefix, self._shows, self.pack_row, self._pack_wide, bool(self._expiries), most,
-                self._refuse_long,
+                self._refuse_long, self.is_framed,
             )
         ]  # fmt: skip
         if self.unique:

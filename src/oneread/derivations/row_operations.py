@@ -108,6 +108,8 @@ class PutRow(NamedTuple):
     most: int | None
     """The limit of the place and the key of a group together; None where each has its own."""
     refuse_long: RefuseLong
+    is_framed: bool
+    """The document is in parts, behind their lengths: the row of an item, or a membership, of a feed."""
 
     def lines(self, code: EmissionCode) -> list[str]:
         row = ", ".join(each.code for each in self.shows)
@@ -126,7 +128,8 @@ class PutRow(NamedTuple):
         end = " and until" if self.ends_in_expiry else ""
         limit = "" if self.most is None else f", at most {self.most} bytes"
         shows = ", ".join(map(str, self.shows))
-        words.add(f"ROW token {self.token} at {self.prefix.hex()} found own{limit} shows {shows}{end}")
+        framed = " framed" if self.is_framed else ""
+        words.add(f"ROW token {self.token} at {self.prefix.hex()} found own{limit} shows {shows}{framed}{end}")
 
 
 class PutClaim(NamedTuple):

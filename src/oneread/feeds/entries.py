@@ -24,6 +24,8 @@ SHOWN_BY: Final = b"m:s"
 """The column of an entry that names the (group, membership) pairs which show its item."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EXPIRES: Final = timedelta(days=10_000_000)
+"""What ends later than this after its time has not expired in any year that there is."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
@@ -97,6 +99,17 @@ class Entries:
         self._member = view.member_codec.decode_prefix
         self._cuts_expiry = view.items_expire and not view.has_expiries
         self._header = header(len(view.cls.__struct_fields__))
+
+    @property
+    def table(self) -> tuple[object, ...]:
+        """The feed for compiled code: without how an entry begins where that does not know it."""
+        view, after = self.view, None
+        if view.expires_after is not None and view.expires_after < _EXPIRES:
+            after = view.expires_after // timedelta(microseconds=1)
+        elements = len(view.group_codec.elements), len(view.member_codec.elements)
+        head = self._header if view.large is None and view.at_most is None else b""
+        cut = EXPIRY_BYTES if self._cuts_expiry else 0
+        return self.prefix, self.items, self.members, *elements, head, cut, after
 
     def group_of(self, key: bytes) -> bytes:
         """The group of a row of items or memberships."""

@@ -60,15 +60,17 @@ class FeedFollower:
         self._trimmed = [each for each in every if each.view.at_most is not None]
         self._prefixes = frozenset((*self._of_items, *self._of_members))
         self.prefixes = self._prefixes.union(self._of_groups)
+        self.table = tuple([each.table for each in every])
 
     def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int) -> None:
         """Adds what follows from changed rows of `views` to a unit that is about to be written.
 
         Two reads, and a scan for each group of changed items and each changed membership; for feeds with large groups,
-        what `Placing` says more. What is left to tasks is noted in the unit.
+        what `Placing` says more. What is left to tasks is noted in the unit. In the order of their keys, in whatever
+        order they were changed.
         """
         prefixes = self._prefixes
-        touched = [key for key in changed if view_part(key) in prefixes]
+        touched = sorted([key for key in changed if view_part(key) in prefixes])
         if not touched:
             return
         step = self._step(unit, now)

@@ -62,6 +62,8 @@ class FeedPartView(IndexView):
     It is two lengths, the source, the group and the other fields; one with ints beyond 64 bits is not framed.
     """
 
+    is_framed = True
+
     def __init__(self, cls: type[FeedPart[Any]], compiling: Compiling) -> None:
         self._header = header(len(rules_of(cls)) + 1)
         super().__init__(cls, compiling)

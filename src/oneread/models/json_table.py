@@ -16,7 +16,7 @@ from oneread.models.json_body import several_references
 from oneread.models.json_form import JsonForm, spelled_names
 from oneread.models.model import Model
 from oneread.models.references import Copy
-from oneread.models.shadow import FieldShape
+from oneread.models.shadow import AWARE, FieldShape
 from oneread.models.types import FieldType, unwrap
 from oneread.store.engine import CORE_TYPES
 
@@ -29,7 +29,6 @@ A member is the bytes before it, its element, and its node.
 _SCALARS: Final[Mapping[Any, int]] = {kind: number for kind, number in CORE_TYPES.items() if kind is not float}
 _LIST, _KEY, _OBJECT = 10, 11, 12
 _MOST_FIELDS: Final = 64
-_AWARE: Final = msgspec.Meta(tz=True)
 _encode: Final = msgspec.msgpack.Encoder().encode
 _spell: Final = msgspec.json.Encoder().encode
 
@@ -67,10 +66,10 @@ def _may_refuse(cls: Any) -> bool:
 
 def _limits(form: JsonForm[Any], field: FieldShape) -> bool:
     """Whether a field has a limit, which decoding checks and the table does not know."""
-    types = [each.metadata for each in field.type.walk()]
-    if field.kind != "plain":
-        types += [unwrap(each).metadata for each in form.key_types(field)]
-    limited = any(isinstance(each, msgspec.Meta) and each != _AWARE for metadata in types for each in metadata)
+    if field.has_limits:
+        return True
+    types = () if field.kind == "plain" else [unwrap(each).metadata for each in form.key_types(field)]
+    limited = any(isinstance(each, msgspec.Meta) and each != AWARE for metadata in types for each in metadata)
     return limited or any(_limits(form, each) for each in field.fields if each.kind != "ref")
 
 

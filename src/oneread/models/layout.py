@@ -87,6 +87,8 @@ class Layout(Generic[E]):
         """Of the fields whose types have any."""
         self._has_own_check = has_check(cls)
         self.has_check = self._has_own_check or bool(self._checks)
+        self.has_limits = any(each.has_limits for each in self.fields)
+        """Whether decoding refuses values that an earlier declaration may have accepted."""
         self._loose = frozenset(each.name for each in self.fields if each.kind == "plain" and is_abstract(each.type))
         self._marked = _marked_fields(cls) if issubclass(cls, Model) else frozenset()
         self._generate()

@@ -87,6 +87,10 @@ def revive(stand_in: Any, decoded: tuple[Any]) -> Ref[Any]:
     return made
 
 
+AWARE: Final = msgspec.Meta(tz=True)
+"""What each datetime has, which no document lacks."""
+
+
 class FieldShape(NamedTuple):
     """How one field is laid out."""
 
@@ -104,6 +108,14 @@ class FieldShape(NamedTuple):
     """Of a copy."""
     sets: bool = False
     """A plain value that may be a set, or hold one."""
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether decoding refuses some values of its types."""
+        found = [each for part in self.type.walk() for each in part.metadata if isinstance(each, msgspec.Meta)]
+        return any(each != AWARE for each in found) or any(
+            each.has_limits for each in self.fields if each.kind != "ref"
+        )
 
     def reference(self) -> FieldType:
         """The Ref in a field that refers: itself, an element of a list, or a copy's `ref`."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from oneread.plans.trace import Trace, bytes_of, bytes_of_found
@@ -17,6 +18,7 @@ from oneread.store.engine import (
     RowReads,
     RowTransaction,
     SaveQuestions,
+    StoredRow,
 )
 from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Replace, Scan
 from oneread.store.rows import (
@@ -34,6 +36,8 @@ from oneread.store.rows import (
     row_of_root,
     rows_of_values,
 )
+
+NO_ROWS: Final[Mapping[bytes, Row | None]] = MappingProxyType({})
 
 
 class CountedStore:
@@ -125,11 +129,25 @@ class CountedStore:
         decided: DecidedSaves | None = rows.decide_saves(asked)
         return decided
 
-    def write_decided(self, decided: DecidedSaves) -> None:
-        """Writes what was decided, and counts its requests as Python makes them."""
+    def decided_rows(self, table: Table, rows: Sequence[StoredRow]) -> dict[bytes, Row | None]:
+        """Rows that were decided, or read for that; counts nothing."""
+        store: Any = self._rows
+        found: dict[bytes, Row | None] = store.decided_rows(table, rows)
+        return found
+
+    def write_decided(self, decided: DecidedSaves, views: Mapping[bytes, Row | None] = NO_ROWS) -> None:
+        """Writes what was decided, and counts its requests as Python makes them.
+
+        Where rows of `views` follow from decided ones, all of them are one request.
+        """
         rows: Any = self._rows
         rows.write_decided(decided)
-        for count, size in decided.requests:
+        requests = decided.requests
+        if views:
+            rows.replace("views", views)
+            *others, (count, size) = requests
+            requests = (*others, (count + len(views), size + bytes_of_found(views.items())))
+        for count, size in requests:
             self._trace.count(count, size)
 
     def scan(

@@ -88,7 +88,7 @@ def differing(table: Table, key: bytes) -> Corrupt:
 NeededRow: TypeAlias = tuple[Table, bytes, "bytes | bool | None"]
 """A row, and the one value that it must have; True where it must be there, None where it must not."""
 
-CORE_TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts")
+CORE_TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts", "system")
 """Those that compiled code reads and writes."""
 
 CORE_TYPES: Final[Mapping[type, int]] = {
@@ -96,8 +96,11 @@ CORE_TYPES: Final[Mapping[type, int]] = {
 }  # fmt: skip
 """The types of values that compiled code knows, by the numbers that its tables have for them: those of core.h."""
 
-RowsByTable: TypeAlias = tuple[tuple[tuple[bytes, "bytes | None"], ...], ...]
-"""Rows as an engine stores them, by key, for each table of `CORE_TABLES`; None for absent ones."""
+StoredRow: TypeAlias = tuple[bytes, "bytes | None"]
+"""A row as an engine stores it, by key; None for an absent one."""
+
+RowsByTable: TypeAlias = tuple[tuple[StoredRow, ...], ...]
+"""Rows for each table of `CORE_TABLES`."""
 
 
 SAVED: Final = 0
@@ -119,8 +122,8 @@ class SaveQuestion(msgspec.Struct, frozen=True, gc=False):
     """Of its root row."""
     document: bytes
     """Its copies have their reference alone; of what is deleted, the record that stays."""
-    sources: tuple[bytes | None, ...]
-    """The keys of the root rows that its references name."""
+    sources: tuple[tuple[bytes, ...], ...]
+    """The keys of the root rows that each of its references names: of a list several, else at most one."""
     expected: int | None
     """The own version that the row must have; 0 for an absent one, None for any."""
     holds: int
@@ -131,6 +134,8 @@ class SaveQuestion(msgspec.Struct, frozen=True, gc=False):
     """That it takes from the sequence of its entity group; 0 for none."""
     followers: tuple[bytes, ...]
     """The programs of entities that may follow: holders of copies, and what shows groups."""
+    counters: tuple[tuple[bytes, bytes, bytes, bytes], ...] = ()
+    """That a new entity shows: the key of the settings, the range of the rows, the settings of one that is shown."""
 
 
 class SaveQuestions(msgspec.Struct, frozen=True, gc=False):
@@ -144,6 +149,8 @@ class SaveQuestions(msgspec.Struct, frozen=True, gc=False):
     """The keys of root rows that were read, and counted, before."""
     is_in_turn: bool = False
     """What follows from each is decided before the next one, as in a transaction; else after all of them."""
+    followed: bytes = b""
+    """The table of the feeds and change logs of the schema; empty where it has none."""
 
 
 class SavedEntity(msgspec.Struct, frozen=True, gc=False):
@@ -153,7 +160,7 @@ class SavedEntity(msgspec.Struct, frozen=True, gc=False):
     document: bytes
     is_new: bool
     is_source: bool
-    """Holders were looked for, which take its values."""
+    """Holders may take its values."""
 
 
 class DecidedSaves(msgspec.Struct, frozen=True, gc=False):
@@ -166,7 +173,11 @@ class DecidedSaves(msgspec.Struct, frozen=True, gc=False):
     requests: tuple[tuple[int, int], ...]
     """The rows and bytes of the requests that Python would make for it."""
     has_scanned: bool
-    """Holders were looked for, and those that there are follow."""
+    """It has read ranges."""
+    checked: tuple[tuple[bytes, bytes], ...] = ()
+    """Keys and documents of entities that have followed, at which Python has to look first."""
+    is_complete: bool = True
+    """What follows from rows of feeds and of change logs is among the rows as well."""
 
 
 class AddQuestion(NamedTuple):
@@ -233,6 +244,10 @@ class CompiledSaves(Protocol):
 
     def decide_saves(self, asked: SaveQuestions) -> DecidedSaves | None:
         """What follows from saving entities; None where Python has to decide it."""
+        ...
+
+    def decided_rows(self, table: Table, rows: Sequence[StoredRow]) -> dict[bytes, Row | None]:
+        """Rows that it decided, or read for that, both families; they may be of one table alone."""
         ...
 
     def write_decided(self, decided: DecidedSaves) -> None:

@@ -217,6 +217,8 @@ class FollowChanges(NamedTuple):
     """From a source's key and rows that have it: what decides for its plain holders; None if there are none."""
     read_source: Callable[[bytes, Root], object] = lambda _source, _root: None
     """Reads what holders take of a source, from its key and row; raises Corrupt where no holder can follow it."""
+    accepts: Callable[[bytes, bytes], bool] = lambda _key, _document: False
+    """From a key and a document: whether that may be stored, and others may copy its values."""
 
 
 class Basis(NamedTuple):

@@ -6,15 +6,19 @@ protocol, and docs/decisions/0004-native-keeps-no-history.md.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
+
+import msgspec
 
 from oneread.errors import NotUnique, OnereadError
 from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.engine import SaveQuestion, SaveQuestions
+from oneread.store.engine import DecidedSaves, SaveQuestion, SaveQuestions
+from oneread.store.keys import kind_part
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.rows import VALUE, Cell, EntityRow, Row, cells_of_entity
 from oneread.transactions import outbox
@@ -27,11 +31,14 @@ from oneread.transactions.moves import atomically
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.refusals import is_refusal
 from oneread.transactions.root import Root, next_version, parse_root
+from oneread.transactions.root_rows import entity_in
 from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, Swap, swap
 from oneread.transactions.unit_of_work import HoldersRefused, UnitOfWork
 
 MANY: Final = 100
 """Changes of a commit whose objects the garbage collector need not look at meanwhile."""
+
+_pack: Final = msgspec.msgpack.Encoder().encode
 
 T = TypeVar("T")
 
@@ -53,6 +60,7 @@ class NativeCommitter(NativeSystem):
         self._followers = followers
         self._inline = inline
         self._is_plain = followers.of_views is None  # only indexes show what views hold
+        self._followed = _table_of(followers)
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
@@ -138,8 +146,12 @@ class NativeCommitter(NativeSystem):
             unit = self._unit_behind(fence, store)
             check_unchanged(unit, basis)
         commit.is_deciding = True
-        if self._decide_saves(store, commit, now):
+        decided = self._decide_saves(store, commit, now)
+        if decided is not None:
             commit.is_deciding = False
+            if not decided.is_complete:
+                return self._write_followed(unit or self._unit_behind(fence, store), commit, decided, now)
+            store.write_decided(decided)
             _write_beside(store, commit, now)
             return []
         unit = unit or self._unit_behind(fence, store)
@@ -156,10 +168,10 @@ class NativeCommitter(NativeSystem):
         unit.known("system")[FENCE_ROW] = None if fence is None else {VALUE: fence}
         return unit
 
-    def _decide_saves(self, store: CountedStore, commit: Commit, now: int) -> bool:
-        """Lets compiled code decide all changes and writes that; False where Python has to, and nothing was done."""
-        if not store.has_core:
-            return False
+    def _decide_saves(self, store: CountedStore, commit: Commit, now: int) -> DecidedSaves | None:
+        """Lets compiled code decide all changes; None where Python has to. Writes nothing."""
+        if not store.has_core or commit.unfollowed:
+            return None
         numbered = [each for each in commit.changes if each.sequence is not None]
         if numbered:
             take_numbers(numbered, partial(_read_row, store), self.name_of)
@@ -167,20 +179,36 @@ class NativeCommitter(NativeSystem):
         for change in commit.changes:
             question = change.question(seen)
             if question is None:
-                return False
+                return None
             saves.append(question)
         if not saves:
-            return False
+            return None
         basis = commit.basis
         known = () if basis is None else (*basis.rows, *basis.followed)
-        decided = store.decide_saves(SaveQuestions(saves, now, self._inline, known, basis is not None))
-        if decided is None:
-            return False
-        for change, saved in zip(commit.changes, decided.saved, strict=True):
-            if not change.take_saved(saved):
-                return False
-        store.write_decided(decided)
-        return True
+        asked = SaveQuestions(saves, now, self._inline, known, basis is not None, self._followed)
+        decided = store.decide_saves(asked)
+        return decided if decided is not None and self._take_decided(commit.changes, decided) else None
+
+    def _write_followed(self, unit: UnitOfWork, commit: Commit, decided: DecidedSaves, now: int) -> list[bytes]:
+        """Writes what compiled code decided, with what follows from its rows of feeds and logs, by a unit of nothing.
+
+        Returns the tasks that it leaves.
+        """
+        store, logs = unit.store, self._followers.logs
+        read, roots, views = decided.reads[0], decided.writes[0], decided.writes[1]
+        after = store.decided_rows("roots", [row for row in roots if kind_part(row[0]) in logs])
+        before = store.decided_rows("roots", [row for row in read if row[0] in after])
+        changed = [key for key, row in after.items() if entity_in(row) != entity_in(before[key])]
+        following = unit.follow_decided(store.decided_rows("views", views), changed, now)
+        store.write_decided(decided, following)
+        unit.write_changed()
+        _write_beside(store, commit, now)
+        return outbox.left_by(unit)
+
+    def _take_decided(self, changes: Sequence[Change], decided: DecidedSaves) -> bool:
+        """Gives changes what was decided; False where Python has to decide, for one of them or for what follows."""
+        taken = all(change.take_saved(saved) for change, saved in zip(changes, decided.saved, strict=True))
+        return taken and all(itertools.starmap(self._followers.accepts, decided.checked))
 
     def _attempt_one(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
         """An attempt at a commit of one change.
@@ -373,6 +401,13 @@ class TaskStep:
         """Lets the entities that show these groups follow them, and what follows from that."""
         assert self._cascade is not None, "a step begins before it decides"
         self._cascade.show_groups(groups)
+
+
+def _table_of(followers: FollowChanges) -> bytes:
+    """The feeds and change logs of a schema for compiled code; empty where there are none."""
+    feeds = () if followers.of_views is None else followers.of_views.table
+    logs = [(prefix, *each) for prefix, each in followers.logs.items()]
+    return _pack((logs, feeds)) if logs or feeds else b""
 
 
 def _until_written(attempt: Callable[[RefusedHolders], T]) -> T:

@@ -9,7 +9,7 @@ time it is a tombstone, a value that says "removed" (rule 18 of the commit proto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from oneread.plans.counted import CountedStore
@@ -26,6 +26,11 @@ from oneread.transactions.root_rows import GroupNumbers, counter_numbers
 
 class ViewFollower(Protocol):
     """Makes the rows that follow from other rows of `views`: the entries of feeds."""
+
+    @property
+    def table(self) -> Sequence[tuple[object, ...]]:
+        """The same for compiled code, as `Feed` of core.h has it."""
+        ...
 
     def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int, /) -> None:
         """Adds to a unit that is about to be written what follows from its changed rows of `views`."""
@@ -144,21 +149,40 @@ class UnitOfWork(OverlayRows):
 
         One request a table; one more to read the logs, and one for each that has no row or one that cannot be read.
         """
+        self._follow_rows(self.changed_entities(self._logs), now)
+        self.write_changed()
+
+    def follow_decided(
+        self, views: Mapping[bytes, Row | None], entities: Iterable[bytes], now: int
+    ) -> dict[bytes, Row | None]:
+        """Makes what follows from changed rows of `views`, and entities, that are written beside this unit.
+
+        Returns the rows of `views` that follow, which are to be written with those; `write_changed` writes the others.
+        The requests are those of `write`.
+        """
+        changed = self._rows("views")
+        changed.update(views)
+        self._follow_rows(entities, now)
+        following = {key: row for key, row in changed.items() if key not in views}
+        changed.clear()
+        return following
+
+    def _follow_rows(self, entities: Iterable[bytes], now: int) -> None:
         if self._follower is not None and (changed := self.changed("views")):
             followed = changed
             if self.unfollowed:
                 followed = {key: row for key, row in changed.items() if view_part(key) not in self.unfollowed}
             self._follower.follow(self, followed, now)
         if self._logs:
-            self._log_changes(now)
-        self.write_changed()
+            self._log_changes(entities, now)
 
-    def _log_changes(self, now: int) -> None:
-        """Adds the rows of watched views that changed to their logs, removed ones first, and entities to theirs.
+    def _log_changes(self, entities: Iterable[bytes], now: int) -> None:
+        """Adds the rows of watched views that changed to their logs, removed ones first, and these entities to theirs.
 
-        All rows that commits, tasks and repairs change pass through here, but for those of a commit alone.
+        All rows that commits, tasks and repairs change pass through here, but for those of a commit alone, and of one
+        whose logs compiled code has written.
         """
-        found = logged_keys(self._logs, self.changed("views"), self.changed_entities(self._logs))
+        found = logged_keys(self._logs, self.changed("views"), entities)
         if found:
             self.load("system", found)
             for key, entry in log_keys(self.store, found, {log: self.get("system", log) for log in found}, now):

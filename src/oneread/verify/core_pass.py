@@ -13,6 +13,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
 
+from oneread.derivations.emitted_record import UNIQUE, form_of
+from oneread.derivations.entity_type import EntityType
 from oneread.models.registry import EntityKind
 from oneread.plans.counted import CompiledReads
 from oneread.plans.effects import Compiled, Now
@@ -31,6 +33,12 @@ from oneread.verify.sequence_check import SequenceCheck
 
 _Ask: TypeAlias = Callable[[RowRange, int], ComparedRows | None]
 _Look: TypeAlias = Callable[[ComparedRows], Plan[None]]
+
+
+def _has_unknown(of: EntityType) -> bool:
+    """Whether entities of a class have what is stored, but not compared here."""
+    has_claims = any(form_of(each) == UNIQUE for each in of.emitters.order())
+    return bool(of.numbered or of.has_expiring_rows or of.hidden or has_claims)
 
 
 class _Unlike(Exception):
@@ -78,8 +86,8 @@ class CorePass:
             return None
         types = [each for each in catalog.entity_types.values() if each.kind is self._kind]
         programs = [catalog.core_programs[each.cls] for each in types]
-        tables = [each.table for each in programs if each is not None and not each.conditions]
-        is_known = len(tables) == len(types) and not any(each.numbered for each in types)
+        tables = [each.table for each in programs if each is not None and not each.asked]
+        is_known = len(tables) == len(types) and not any(map(_has_unknown, types))
         places = self._kind.root_places
         return tables if is_known and places == tuple(range(len(places))) else None
 

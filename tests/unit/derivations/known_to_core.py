@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from typing import Annotated
 from uuid import UUID
+
+import msgspec
 
 from oneread import (
     CREATED,
@@ -12,6 +15,7 @@ from oneread import (
     UPDATED,
     Aggregate,
     Copy,
+    Feed,
     Index,
     Key,
     Model,
@@ -20,13 +24,17 @@ from oneread import (
     bucket,
     by,
     count,
+    counter,
     descending,
+    each,
     expires,
     field,
     greatest,
     least,
     mean,
     newest,
+    newest_values,
+    on,
     reference,
     rollup,
     shown,
@@ -69,6 +77,8 @@ class Stall(Model[int]):
     place: Ref[Place] | None = reference(on_delete="delete")
     keeper: Ref["Person"] | None = reference(on_delete="refuse")
     title: str = ""
+    opened: datetime | None = None
+    helpers: Annotated[set[Ref["Person"]], msgspec.Meta(max_length=3)] = msgspec.field(default_factory=set)
 
 
 class Person(Model[int]):
@@ -77,6 +87,7 @@ class Person(Model[int]):
     home: Seen | None
     friend: Ref["Person"] | None = None
     stalls: int = rollup(lambda: StallsOfKeeper.stalls)
+    helped: int = rollup(lambda: HelpedStalls.stalls)
 
 
 class PeopleOfPlace(Aggregate[Person]):
@@ -142,8 +153,33 @@ class Visit(Model[Ref[Person], date, UUID]):
     note: str
     raw: bytes
     tags: list[str]
+    times: list[datetime | None] | None
     made: datetime = CREATED
     changed: datetime = UPDATED
+
+
+class Trip(Model[int]):
+    """Has rows that end, unique values, and hidden copies, which the core decides and does not compare."""
+
+    number: Key[int]
+    by: Ref[Person]
+    ticket: Held | None
+    times: list[datetime | None] | None
+    views: int = rollup(counter("trip:{number}"), every=10)
+    likes: int = rollup(counter("likes:{number}"), every=5)
+
+
+class Offer(Model[str]):
+    """Expires, and so do its rows and its unique values."""
+
+    ttl = expires("until", after=timedelta(seconds=5))
+
+    code: Key[str]
+    until: datetime | None
+
+
+class Sale(Offer):
+    title: str | None
 
 
 class Line(Model[Ref[Place], int]):
@@ -157,6 +193,7 @@ class Line(Model[Ref[Place], int]):
     text: str
     season: Titles | None
     shown: Ref[Pass] | None = reference(on_delete="refuse")
+    passes: Annotated[list[Ref[Pass]], msgspec.Meta(max_length=3)] | None = None
 
 
 class LinesOfPlace(Aggregate[Line]):
@@ -202,7 +239,7 @@ class ByGuide(Index[Visit]):
 
 
 class Titled(Index[Stall]):
-    where = (field(Stall.number) > 3) | (field(Stall.title) == "a")
+    where = (field(Stall.number) > 3) | field(Stall.title).starts_with("a")  # Python is asked
 
     title: str = by(Stall.title, hashed=True)
     keeper: Ref[Person] | None = shown(Stall.keeper)
@@ -214,6 +251,40 @@ class Numbers(Aggregate[Stall]):
     titled: int = count(where=field(Stall.title) != "")
     high: int = total(Stall.number, where=field(Stall.number) > 2)
     least_titled: int | None = least(Stall.number, where=field(Stall.title) != "")
+
+
+class Crowded(Index[Place]):
+    """A condition on totals, which follow their groups."""
+
+    where = (field(Place.people) > 1) | ((field(Place.stalls) == 1) & ~(field(Place.name) < "b"))
+
+    people: int = descending(Place.people)
+    area: Decimal | None = shown(Place.area)
+
+
+class Homes(Aggregate[Person]):
+    """Conditions on a total and on copied fields."""
+
+    number: int = by(Person.number)
+    busy: int = count(where=field(Person.stalls) >= 1)
+    wide: int = total(Person.number, where=field(within(Person.home, Place.area)) > Decimal("2.5"))
+    named: int = count(where=field(within(Person.home, Place.name)).one_of("a", "b", "Zürich"))
+
+
+class Chosen(Index[Visit]):
+    """A condition on each kind of value."""
+
+    where = (
+        (field(Visit.price) <= Decimal(7))
+        | (field(Visit.left) > datetime(2010, 12, 1, tzinfo=UTC))
+        | ((field(Visit.day) != date(2000, 2, 29)) & (field(Visit.weight) > 1.5))
+        | ((field(Visit.colour) == Colour.RED) & field(Visit.level).one_of(Level.LOW, Level.HIGH))
+        | ((field(Visit.id) >= UUID(int=1)) & (field(Visit.raw) < b"b") & (field(Visit.is_paid) == True))  # noqa: E712
+        | (field(Visit.by).is_not_none() & field(within(Visit.by, Person.name)).one_of("Ann", "Eve"))
+        | ~(field(Visit.rank) < 128)
+    )
+
+    at: datetime = by(Visit.at)
 
 
 class ByMonth(Index[Visit]):
@@ -237,6 +308,154 @@ class Days(Aggregate[Visit]):
     first_tip: Decimal | None = least(Visit.tip)
 
 
+class Latest(Aggregate[Visit]):
+    """The newest values of each kind, in the order of instants that are copied or absent."""
+
+    place: Seen = by(Visit.place)
+    visits: int = count()
+    prices: list[Decimal] = newest_values(Visit.price, by=Visit.at, most=3)
+    notes: list[str] = newest_values(Visit.note, by=Visit.left, most=2, where=field(Visit.rank).is_none())
+    guides: list[Ref[Person]] = newest_values(Visit.guide, by=within(Visit.ticket, Pass.until), most=2)
+    last: list[UUID] = newest_values(Visit.id, by=Visit.at, most=1)
+    tagged: list[list[str]] = newest_values(Visit.tags, by=Visit.at, most=1)
+
+
+class Ahead(Index[Trip]):
+    """Rows that end with the trip's ticket, or never."""
+
+    ttl = expires(within(Trip.ticket, Pass.until), after=timedelta(seconds=2))
+
+    person: Ref[Person] = by(Trip.by)
+    until: datetime | None = shown(within(Trip.ticket, Pass.until))
+
+
+class Waiting(Aggregate[Line]):
+    """An aggregate whose contributions end with what is copied."""
+
+    ttl = expires(within(Line.season, Season.until))
+
+    place: Ref[Place] = by(Line.place)
+    lines: int = count()
+
+
+class Valid(Index[Offer]):
+    """Rows that end with their entity, or before it."""
+
+    ttl = expires(Offer.until)
+
+    code: str = by(Offer.code)
+
+
+class Over(Index[Offer]):
+    """Rows that end with their entity, which expires before they would."""
+
+    ttl = expires(Offer.until, after=timedelta(seconds=9))
+
+    code: str = descending(Offer.code)
+
+
+class Behind(Index[Line]):
+    """Values behind references and copies that do not show them: hidden copies."""
+
+    friend: Ref[Person] | None = descending(within(Line.by, Person.friend), none="last")
+    since: date = descending(within(Line.place, Place.since))
+    home: Ref[Place] | None = shown(within(Line.by, within(Person.home, Seen.ref)))
+    name: str | None = shown(within(Line.by, Person.name))
+
+
+class AtHome(Aggregate[Stall]):
+    """Groups by what keepers refer to."""
+
+    home: Ref[Place] = by(within(Stall.keeper, within(Person.home, Seen.ref)))
+    stalls: int = count()
+    areas: Decimal = total(within(Stall.place, Place.area))
+    widest: Decimal | None = greatest(within(Stall.place, Place.area))
+    named: list[str] = newest_values(within(Stall.keeper, Person.name), by=Stall.opened, most=2)
+
+
+class Liked(Index[Trip]):
+    views: int = descending(Trip.views)
+    likes: int = shown(Trip.likes)
+
+
+class ByTag(Index[Visit]):
+    tag: str = by(each(Visit.tags))
+    at: datetime = newest(Visit.at)
+    place: Seen = shown(Visit.place)
+
+
+class Tags(Aggregate[Visit]):
+    tag: str = by(each(Visit.tags))
+    visits: int = count()
+    income: Decimal = total(Visit.price)
+    last: datetime | None = greatest(Visit.at)
+
+
+class ByWeek(Index[Trip]):
+    spread = 2
+    ttl = expires(within(Trip.ticket, Pass.until))
+
+    name: str = by(within(Trip.by, Person.name))
+    week: datetime = bucket(each(Trip.times), "week")
+
+
+class ByDay(Index[Visit]):
+    day: datetime = bucket(each(Visit.times), "day")
+
+
+class ByHelper(Index[Stall]):
+    helper: Ref[Person] = descending(each(Stall.helpers))
+    title: str = by(Stall.title, hashed=True)
+
+
+class HelpedStalls(Aggregate[Stall]):
+    """Shown by each of the helpers."""
+
+    helper: Ref[Person] = by(each(Stall.helpers))
+    stalls: int = count()
+
+
+class ByPass(Index[Line]):
+    a_pass: Ref[Pass] = by(each(Line.passes))
+    text: str = by(Line.text)
+
+
+class ByOpening(Index[Stall]):
+    """A unique value of two parts, one of which may be absent."""
+
+    unique = True
+
+    place: Ref[Place] = by(Stall.place)
+    opened: datetime | None = by(Stall.opened, none="last")
+
+
+class ByUntil(Index[Offer]):
+    """A unique value that ends with its entity, or before it."""
+
+    unique = True
+    ttl = expires(Offer.until, after=timedelta(seconds=3))
+
+    until: datetime | None = by(Offer.until, none="first")
+
+
+class ByTitle(Index[Sale]):
+    """A unique value of a variant, where a condition holds."""
+
+    unique = True
+    where = field(Sale.title) != "b"
+
+    title: str = by(Sale.title)
+
+
+class AtTimes(Index[Trip]):
+    """Unique values of an entity, as many as it has times."""
+
+    unique = True
+
+    person: Ref[Person] = by(Trip.by)
+    time: datetime = bucket(each(Trip.times), "minute")
+
+
 class All(Aggregate[Visit]):
     visits: int = count()
     year: datetime | None = greatest(Visit.left)
@@ -249,7 +468,7 @@ class Years(Aggregate[Visit]):
     visits: int = count()
 
 
-MODELS = [Place, Person, Pass, Season, Stall, Visit, Line]
+MODELS = [Place, Person, Pass, Season, Stall, Visit, Trip, Offer, Sale, Line]
 VIEWS = [
     LinesOfPlace,
     StallsOfKeeper,
@@ -261,8 +480,30 @@ VIEWS = [
     ByGuide,
     Titled,
     Numbers,
+    Crowded,
+    Homes,
+    Chosen,
     ByMonth,
     Days,
+    Latest,
+    Ahead,
+    Waiting,
+    Valid,
+    Over,
+    Behind,
+    AtHome,
+    Liked,
+    ByTag,
+    Tags,
+    ByWeek,
+    ByDay,
+    ByHelper,
+    HelpedStalls,
+    ByPass,
+    ByOpening,
+    ByUntil,
+    ByTitle,
+    AtTimes,
     All,
     Years,
 ]
@@ -339,15 +580,29 @@ class Chance:
         friend = self.one(None, Person.at(self.random.randrange(5)))
         return Person(number=self.random.randrange(4), name=self.one("Ann", "Bea", "Eve"), home=home, friend=friend)
 
+    def until(self):
+        at = datetime.fromtimestamp(self.random.randrange(990, 1150), UTC)
+        return self.often(self.one(None, at), datetime(1969, 12, 31, tzinfo=UTC))
+
     def a_pass(self):
-        at = datetime.fromtimestamp(self.random.randrange(990, 1010), UTC)
-        code, until = self.one(*"pqrs"), self.one(None, at)
+        code, until = self.one(*"pqrs"), self.until()
         return self.one(Pass(code=code, until=until), Season(code=code, until=until, title=self.one(None, "a", "b")))
+
+    def offer(self):
+        code, until = self.one(*"pqrs"), self.until()
+        return self.one(
+            Offer(code=code, until=until), Sale(code=code, until=until, title=self.one(None, "a", "b", "c"))
+        )
 
     def stall(self):
         place = self.one(None, Place.at(self.one(*"ABCD")))
         keeper = self.one(None, Person.at(self.random.randrange(5)))
-        return Stall(number=self.random.randrange(5), place=place, keeper=keeper, title=self.text())
+        helpers = {Person.at(self.random.randrange(5)) for _ in range(self.one(0, 0, 1, 2, 3))}
+        opened = self.one(None, self.instant(), datetime(2000, 3, 1, tzinfo=UTC))
+        return Stall(
+            number=self.random.randrange(5), place=place, keeper=keeper, title=self.text(), opened=opened,
+            helpers=helpers,
+        )  # fmt: skip
 
     def visit(self):
         return Visit(
@@ -357,21 +612,272 @@ class Chance:
             guide=self.one(None, Person.at(self.random.randrange(6))), at=self.instant(),
             left=self.one(None, self.instant()), price=self.decimal(), tip=self.one(None, self.decimal()),
             weight=self.weight(), rank=self.one(None, self.integer()), is_paid=self.one(True, False),
-            colour=self.one(*Colour), level=self.one(None, *Level), note=self.text(), raw=self.text().encode(),
-            tags=self.one([], ["a"], ["b", "\x00"], ["x"] * 20),
+            colour=self.one(*Colour), level=self.one(None, *Level), note=self.note(), raw=self.text().encode(),
+            tags=self.one([], ["a"], ["b", "\x00", "a"], ["x"] * 20, ["c", "b", "c"]),
+            times=self.times(),
         )  # fmt: skip
+
+    def note(self):
+        """A text, of which some are as long as a row of newest values may be, or longer."""
+        return self.often(self.text(), *("n" * size for size in (996, 997, 1200)))
+
+    def times(self):
+        usual, at = datetime(2000, 3, 1, tzinfo=UTC), self.instant()
+        return self.one(None, [], [None, at], [usual, at], [usual + timedelta(hours=5), at, usual])
+
+    def trip(self):
+        ticket = self.one(None, Held.of(self.one(*"pqr")))
+        number, by_whom = self.random.randrange(4), Person.at(self.random.randrange(4))
+        return Trip(number=number, by=by_whom, ticket=ticket, times=self.times())
 
     def passes(self):
         code = self.one(*"pqrs")
-        return {"season": self.one(None, Titles.of(code)), "shown": self.one(None, Pass.at(code))}
+        return {
+            "season": self.one(None, None, Titles.of(code)),
+            "shown": self.one(None, Pass.at(code)),
+            "passes": self.several(code),
+        }
+
+    def several(self, code):
+        return self.one(None, None, [], [], [Pass.at(code)], [Pass.at("p"), Pass.at(code), Pass.at("p")])
 
     def line(self):
         number = self.one(GENERATED, GENERATED, GENERATED, 1, 2, 3)
-        by_whom = self.one(None, Person.at(self.random.randrange(5)))
+        by_whom = self.one(None, Person.at(self.random.randrange(4)))
         return Line(
             place=Place.at(self.one(*"ABCD")), number=number, by=by_whom, text=self.text()[:60], **self.passes()
         )
 
     def entity(self):
-        usual = self.place, self.person, self.a_pass, self.stall, self.line
+        usual = (
+            self.place,
+            self.person,
+            self.person,
+            self.a_pass,
+            self.stall,
+            self.line,
+            self.line,
+            self.trip,
+            self.offer,
+        )
         return self.one(*usual, self.visit, self.visit, self.visit)()
+
+
+class Club(Model[str]):
+    """A group of feeds, which is logged, and shows totals: what changes these is logged as well."""
+
+    logged = timedelta(hours=1)
+
+    code: Key[str]
+    name: str
+    posts: int = rollup(lambda: PostsOfClub.posts)
+    fans: int = rollup(lambda: FansOfClub.fans)
+
+
+class Fan(Model[int]):
+    number: Key[int]
+    name: str
+
+
+class ClubName(Copy[Club]):
+    name: str
+
+
+class FanName(Copy[Fan]):
+    name: str
+
+
+class Post(Model[UUID]):
+    """An item of feeds, which is logged, and follows the names that it shows."""
+
+    logged = timedelta(hours=1)
+
+    id: Key[UUID]
+    club: ClubName
+    second: Ref[Club] | None
+    at: datetime
+    text: str
+    price: Decimal | None
+    rank: int | None
+    by: FanName | None
+
+
+class Remark(Model[Ref[Club], int]):
+    """A child, whose number changes the row of its club, and not the club."""
+
+    child_of = Club
+
+    club: Key[Ref[Club]]
+    number: Key[int] = GENERATED
+    text: str
+
+
+class Joining(Model[int]):
+    """A membership of feeds: a fan may have several in one club."""
+
+    number: Key[int]
+    fan: Ref[Fan]
+    club: Ref[Club] = reference(on_delete="delete")
+    role: str | None
+    since: date
+
+
+class PostsOfClub(Aggregate[Post]):
+    club: ClubName = by(Post.club)
+    posts: int = count()
+
+
+class FansOfClub(Aggregate[Joining]):
+    club: Ref[Club] = by(Joining.club)
+    fans: int = count()
+
+
+class PostsByText(Index[Post]):
+    watched = timedelta(hours=1)
+
+    text: str = by(Post.text, hashed=True)
+    price: Decimal | None = shown(Post.price)
+
+
+class RowsOfFan(Index[Joining]):
+    watched = timedelta(hours=1)
+
+    fan: Ref[Fan] = by(Joining.fan)
+    since: date = descending(Joining.since)
+
+
+class News(Feed[Post]):
+    expires_after = None
+    watched = timedelta(hours=1)
+    marks = True
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Post.at)
+    club: ClubName = shown(Post.club)
+    text: str = shown(Post.text)
+    price: Decimal | None = shown(Post.price)
+    rank: int | None = shown(Post.rank)
+    by: FanName | None = shown(Post.by)
+    joined = on(Post.club, Joining.club)
+
+
+class Asked(Feed[Post]):
+    """By fan and role, of the second club of what has a price."""
+
+    where = field(Post.text) != "b"
+    expires_after = None
+
+    fan: Ref[Fan] = by(Joining.fan)
+    role: str = by(Joining.role)
+    at: datetime = newest(Post.at)
+    joined = on(Post.second, Joining.club)
+
+
+class Notice(Model[int]):
+    """An item that is soon too old for its feed."""
+
+    number: Key[int]
+    club: Ref[Club]
+    at: datetime
+
+
+class Recent(Feed[Notice]):
+    expires_after = timedelta(seconds=4)
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Notice.at)
+    number: int = shown(Notice.number)
+    joined = on(Notice.club, Joining.club)
+
+
+class Ending(Model[int]):
+    """An item that expires."""
+
+    ttl = expires("until")
+
+    number: Key[int]
+    club: Ref[Club]
+    until: datetime | None
+
+
+class Endings(Feed[Ending]):
+    expires_after = timedelta(days=800_000)
+
+    fan: Ref[Fan] = by(Joining.fan)
+    until: datetime = newest(Ending.until)
+    joined = on(Ending.club, Joining.club)
+
+
+class Last(Feed[Post]):
+    """Of few entries."""
+
+    expires_after = None
+    at_most = 3
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Post.at)
+    text: str = shown(Post.text)
+    joined = on(Post.club, Joining.club)
+
+
+class Loud(Feed[Post]):
+    """Three fans make a club large, and a page merges one."""
+
+    expires_after = None
+    large_group = 2
+    merged_groups = 1
+
+    fan: Ref[Fan] = by(Joining.fan)
+    at: datetime = newest(Post.at)
+    by: FanName | None = shown(Post.by)
+    joined = on(Post.club, Joining.club)
+
+
+FED_MODELS = [Club, Fan, Post, Joining, Remark]
+_FED = [*FED_MODELS, PostsOfClub, FansOfClub, PostsByText, RowsOfFan, News, Asked, Notice, Recent, Ending, Endings]
+FED = Schema(*_FED, inline=4)
+"""Feeds and change logs that follow in compiled code."""
+FED_BY_PYTHON = Schema(*_FED, Last, Loud, inline=4)
+"""Where feeds of other kinds follow as well."""
+FED_WIDELY = Schema(*_FED, inline=200)
+"""Where many follow in the commit."""
+
+
+class FedChance(Chance):
+    """Few clubs, fans and instants, so that items and memberships meet."""
+
+    def club(self):
+        return Club(code=self.one(*"ABC"), name=self.text()[:60])
+
+    def fan(self):
+        return Fan(number=self.random.randrange(5), name=self.one("Ann", "Bea", "Eve"))
+
+    def post(self):
+        at = self.often(datetime(2020, 1, self.random.randrange(1, 5), tzinfo=UTC), self.instant())
+        return Post(
+            id=UUID(int=self.random.randrange(12)), club=ClubName.of(self.one(*"ABC")),
+            second=self.one(None, Club.at(self.one(*"ABC"))), at=at, text=self.text(),
+            price=self.one(None, self.decimal()), rank=self.one(None, self.integer()),
+            by=self.one(None, FanName.of(self.random.randrange(5))),
+        )  # fmt: skip
+
+    def joining(self):
+        return Joining(
+            number=self.random.randrange(14), fan=Fan.at(self.random.randrange(5)), club=Club.at(self.one(*"ABC")),
+            role=self.one(None, "", "x", self.text()), since=date(2020, 1, self.random.randrange(1, 4)),
+        )  # fmt: skip
+
+    def notice(self):
+        at = datetime.fromtimestamp(self.random.randrange(995, 1030), UTC)
+        club = Club.at(self.one(*"ABC"))
+        number = self.random.randrange(9)
+        return self.one(Notice(number=number, club=club, at=at), Ending(number=number, club=club, until=at))
+
+    def entity(self):
+        usual = self.post, self.post, self.post, self.joining, self.joining, self.joining
+        return self.one(
+            *usual, *usual, self.club, self.club, self.fan, self.fan, self.notice, self.notice, self.remark
+        )()
+
+    def remark(self):
+        return Remark(club=Club.at(self.one(*"ABC")), text=self.text()[:60])

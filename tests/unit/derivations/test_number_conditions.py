@@ -32,6 +32,7 @@ from oneread.costs.budgets import budget
 from oneread.errors import InvalidDeclaration
 from oneread.store.rows import VALUE, Cell
 from oneread.transactions.deltas import decode_amounts, encode_amounts
+from tests.unit.derivations.twin import decide_in_python
 
 START = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -262,6 +263,7 @@ def test_all_numbers_of_a_class_test_a_condition_once(new_url, monkeypatch):
         return list(tested)
 
     monkeypatch.setattr(type(PLAIN_YES), "compiled", counted)
+    decide_in_python(monkeypatch)
     sums = sums_of(count(where=PLAIN_YES), total(Plain.guests, where=PLAIN_YES))
     extremes = sums_of(least(Plain.guests, where=PLAIN_YES), kind=int | None, name="Extremes")
     others = sums_of(least(Plain.guests), kind=int | None, name="Extremes")

@@ -1,96 +1,136 @@
 """Every save decided twice in one transaction: by Python, which writes, and by compiled code, which is compared."""
 
+import copy
 from collections import Counter
 
 from oneread.derivations.changes import Delete, Patch
+from oneread.engines.lmdb.row_format import ENTRY
 from oneread.engines.lmdb.transaction import Attempt
 from oneread.errors import OnereadError
-from oneread.store.engine import CORE_TABLES
+from oneread.transactions.commit import Commit
 from oneread.transactions.native import NativeCommitter
+
+
+def decide_in_python(patch):
+    """Has Python decide what compiled code would."""
+    patch.setattr(NativeCommitter, "_decide_saves", lambda *_asked: None)
 
 
 class Twin:
     """Compares while tests run; `decided` counts the saves of each class, `left` those that are Python's.
 
     `followed` counts the commits in which holders were looked for, `holders` those that followed, and `together` the
-    saves of commits of several, `patched` and `deleted` what no save did,
-    `in_turn` the transactions.
+    saves of commits of several, `patched` and `deleted` what no save did, `in_turn` the transactions, `sources` the
+    holders that theirs followed in turn, `entries` the rows of views that followed from rows of feeds, `logged` the
+    commits that wrote system rows, `tasks` the tasks that were left.
     """
 
     def __init__(self, patch):
         self.decided, self.left = Counter(), Counter()
-        self.followed = self.holders = self.together = self.patched = self.deleted = self.in_turn = 0
-        self._latest = None
-        decide_saves, attempt_first = NativeCommitter._decide_saves, NativeCommitter._attempt_first
-
-        def decide(committer, store, commit, now):
-            kept = Kept(store)
-            decided = decide_saves(committer, kept, commit, now) if isinstance(store._rows, Attempt) else False
-            names = [type(each._asked).__name__ for each in commit.changes if each._asked is not None]
-            (self.decided if decided else self.left).update(names)
-            self.in_turn += decided and commit.basis is not None
-            self.patched += decided and isinstance(commit.changes[0], Patch)
-            self.deleted += decided and isinstance(commit.changes[0], Delete)
-            if decided:
-                self.followed += kept.decided.has_scanned
-                self.holders += len(kept.decided.writes[0]) - len(names)
-                self.together += len(names) if len(names) > 1 else 0
-                shown = [shown_of(each) for each in commit.changes]
-                self._latest = kept.decided, shown, counted(store)
-            return False
+        self.followed = self.holders = self.together = self.patched = self.deleted = self.in_turn = self.sources = 0
+        self.entries = self.logged = self.tasks = self.by_python = 0
+        self._decide_saves, self._attempt_first = NativeCommitter._decide_saves, NativeCommitter._attempt_first
 
         def attempt(committer, store, commit):
-            self._latest = None
-            tasks = attempt_first(committer, store, commit)
-            if self._latest is not None:
-                self._compare(store, commit, tasks)
+            if not isinstance(store._rows, Attempt):
+                return self._attempt_first(committer, store, commit)
+            clock, now = store.now, store.now()
+            store.now = lambda: now
+            aside = store.over(emptied(store._rows))
+            aside._trace.allowance = None
+            with patch.context() as core:
+                found = self._by_core(core, (committer, store, aside), commit)
+            before = counted(store)
+            try:
+                with patch.context() as python:
+                    decide_in_python(python)
+                    tasks = self._attempt_first(committer, store, commit)
+            except OnereadError as error:
+                self.refuse_decided(error, found)
+                raise
+            finally:
+                store.now = clock
+            if found is not None:
+                self._compare(store, aside, before, commit, (*found, tasks))
             return tasks
 
-        def refused_alike(committer, store, commit):
-            try:
-                return attempt(committer, store, commit)
-            except OnereadError as error:
-                self.refuse_decided(error)
-                raise
+        patch.setattr(NativeCommitter, "_attempt_first", attempt)
+
+    def refuse_decided(self, error, found):
+        """Compiled code knows no errors: what Python refuses, it has left to Python."""
+        assert found is None, (error, found)
+
+    def _by_core(self, patch, where, commit):
+        """What compiled code makes of a commit, beside nothing: its tasks, and what it shows; None if Python's."""
+        committer, store, aside = where
+        alone = Commit(commit.changes, commit.swaps, commit.basis, unfollowed=commit.unfollowed)
+        kept = []
+
+        def decide(*asked):
+            decided = self._decide_saves(*asked)
+            if decided is None:
+                raise LeftToPython
+            kept.append(decided)
+            return decided
 
         patch.setattr(NativeCommitter, "_decide_saves", decide)
-        patch.setattr(NativeCommitter, "_attempt_first", refused_alike)
+        try:
+            tasks = self._attempt_first(committer, aside, alone)
+        except LeftToPython:
+            tasks = None
+        except OnereadError:
+            assert not kept
+            return None  # before anything is decided; Python raises it as well
+        names = [type(each._asked).__name__ for each in commit.changes if getattr(each, "_asked", None) is not None]
+        (self.left if tasks is None else self.decided).update(names)
+        if tasks is None:
+            store._rows.way = getattr(aside._rows, "way", None)
+            return None
+        (decided,) = kept
+        self.in_turn += commit.basis is not None
+        self.patched += isinstance(commit.changes[0], Patch)
+        self.deleted += isinstance(commit.changes[0], Delete)
+        self.followed += any(each.is_source for each in decided.saved)
+        self.sources += len(decided.checked)
+        self.by_python += not decided.is_complete
+        self.holders += len(decided.writes[0]) - len(names)
+        self.together += len(names) if len(names) > 1 else 0
+        self.entries += sum(is_entry(row) for row in aside._rows._written.get("views", {}).values())
+        self.logged += bool(aside._rows._written.get("system"))
+        self.tasks += len(tasks)
+        return tasks, [shown_of(each) for each in commit.changes]
 
-    def refuse_decided(self, error):
-        """Compiled code knows no errors: what Python refuses, it has left to Python."""
-        assert self._latest is None, (error, self._latest)
-
-    def _compare(self, store, commit, tasks):
-        decided, shown, before = self._latest
-        written = {table: rows for table, rows in store._rows._written.items() if rows and table != "system"}
-        found = {table: dict(rows) for table, rows in zip(CORE_TABLES, decided.writes, strict=True) if rows}
+    def _compare(self, store, aside, before, commit, outcome):
+        tasks, shown, tasks_of_python = outcome
+        is_alone = not commit.jobs and not commit.beside
+        found, written = rows_of(aside, is_alone), rows_of(store, is_alone)
         assert found == written
-        assert not tasks
+        assert tasks == tasks_of_python
+        assert getattr(aside._rows, "_scanned", False) >= getattr(store._rows, "_scanned", False)
         assert shown == [shown_of(each) for each in commit.changes]
-        if not commit.jobs and not commit.beside:
-            rows, size = map(sum, zip(*decided.requests, strict=True))
-            made = tuple(now - then for now, then in zip(counted(store), before, strict=True))
-            assert made == (len(decided.requests), rows, size)
+        if is_alone:
+            assert counted(aside) == tuple(now - then for now, then in zip(counted(store), before, strict=True))
 
 
-class Kept:
-    """A store that is asked, and keeps what was decided instead of writing it; observers see nothing of it."""
+class LeftToPython(Exception):
+    """Ends an attempt of compiled code."""
 
-    def __init__(self, store):
-        self._store, self.decided = store, None
 
-    @property
-    def has_core(self):
-        return isinstance(self._store._rows, Attempt)
+def emptied(attempt):
+    """The same attempt, before it has read or written anything."""
+    copied = copy.copy(attempt)
+    copied._buffer, copied._read = {}, []
+    return copied
 
-    def read_root(self, key):
-        return self._store.read_root(key)
 
-    def decide_saves(self, asked):
-        return self._store._rows.decide_saves(asked)
+def rows_of(store, is_alone):
+    """What was written, without what a commit does beside its changes."""
+    written = store._rows._written
+    return {table: rows for table, rows in written.items() if rows and (is_alone or table != "system")}
 
-    def write_decided(self, decided):
-        self.decided = decided
+
+def is_entry(row):
+    return row is not None and row[0] >> 5 == ENTRY
 
 
 def shown_of(change):

@@ -26,6 +26,7 @@ from tests.properties.votes_and_answers import (
     VotesOf,
     Winner,
 )
+from tests.unit.derivations.twin import decide_in_python
 from tests.unit.verify.hands import STORES, damage_document, put, rows, url_of
 
 
@@ -119,6 +120,7 @@ def an_entity_that_missed_a_change(db):
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(EntityType, "with_totals", wrong)
+        decide_in_python(patched)
         db.patch(Question, 1, asker=None, tags=[])
     return [("total", "Question(1)", "answers 3", "answers 77")]
 

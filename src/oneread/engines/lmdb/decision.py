@@ -24,7 +24,7 @@ from oneread.engines.lmdb.translate import translate_commit
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import WriterJob
 from oneread.errors import OutcomeUnknown
-from oneread.store.engine import AddQuestion, DecidedSaves, RowsByTable
+from oneread.store.engine import CORE_TABLES, AddQuestion, DecidedSaves, RowsByTable
 from oneread.store.requests import Found
 from oneread.store.rows import Families, RowRange, Table
 
@@ -117,9 +117,8 @@ class SnapshotAttempt(Attempt):
 
     def _of_tables(self, rows: RowsByTable) -> tuple[_TableRows, ...]:
         """Rows that were decided, with the databases of their tables."""
-        roots, views, counts = rows
         tables = self._tables
-        return (tables["roots"], roots), (tables["views"], views), (tables["counts"], counts)
+        return tuple([(tables[table], several) for table, several in zip(CORE_TABLES, rows, strict=True)])
 
     def _writes(self) -> tuple[_TableRows, ...]:
         """What `apply` writes; nothing where that is more than rows put one after the other."""

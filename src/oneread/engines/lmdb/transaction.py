@@ -21,7 +21,16 @@ from oneread.engines.lmdb.runs import RowBytes, put_sorted
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import WriterJob
 from oneread.errors import OutcomeUnknown, StoreReplaced
-from oneread.store.engine import CORE_TABLES, Column, DecidedSaves, FirstUnder, SavedEntity, SaveQuestions, differing
+from oneread.store.engine import (
+    CORE_TABLES,
+    Column,
+    DecidedSaves,
+    FirstUnder,
+    SavedEntity,
+    SaveQuestions,
+    StoredRow,
+    differing,
+)
 from oneread.store.requests import Found, Read, Request, Scan
 from oneread.store.rows import Cell, EntityRow, Families, Row, RowRange, Table, as_entity_row, values_of_rows
 
@@ -281,23 +290,23 @@ class Attempt(embedded.RowWrites):
         if self._written:
             return None
         transaction: Any = self._transaction
-        tables = self._tables["roots"], self._tables["views"], self._tables["counts"]
+        tables = tuple([self._tables[each] for each in CORE_TABLES])
         questions: list[tuple[Any, ...]] = []
         following: dict[bytes, None] = {}
         for each in asked.saves:
             program = program_of(each.program)
             if program is None:
                 return None
-            questions.append(
-                (program, each.key, each.document, each.sources, each.expected, each.holds, each.verb, each.number)
-            )
+            given = each.key, each.document, each.sources, each.expected, each.holds, each.verb, each.number
+            questions.append((program, *given, each.counters))
             if each.followers:
                 following.update(dict.fromkeys(each.followers))
         followers = tuple([each for each in map(program_of, following) if each is not None]) if following else ()
         try:
             found = transaction.decide(
-                tables, tuple(questions), asked.now, followers, asked.most_holders, asked.known, asked.is_in_turn
-            )
+                tables, tuple(questions), asked.now, followers, asked.most_holders, asked.known, asked.is_in_turn,
+                asked.followed,
+            )  # fmt: skip
         except binding.Error as failure:
             raise translate(failure, self._path) from failure
         if type(found) is str:
@@ -308,6 +317,10 @@ class Attempt(embedded.RowWrites):
 
     def note_left(self, why: str) -> None:
         """Takes note of why the core has left a decision to Python."""
+
+    def decided_rows(self, table: Table, rows: Sequence[StoredRow]) -> dict[bytes, Row | None]:
+        keys, values = [key for key, _value in rows], [value for _key, value in rows]
+        return dict(zip(keys, row_format.decode_rows(table, keys, values, "dm"), strict=True))
 
     def write_decided(self, decided: DecidedSaves) -> None:
         self._decided = decided

@@ -31,7 +31,7 @@ CALLS = {
         "open_db": 3, "reader_check": 0, "readers": 0, "stat": 0, "together": 3, "__enter__": 0, "__exit__": 3,
     },
     native.Transaction: {
-        "abort": 0, "commit": 0, "cursor": 1, "decide": 7, "delete": 2, "get": 3, "id": 0, "put": 3, "stat": 1,
+        "abort": 0, "commit": 0, "cursor": 1, "decide": 8, "delete": 2, "get": 3, "id": 0, "put": 3, "stat": 1,
         "__enter__": 0, "__exit__": 3,
     },
     native.Cursor: {
@@ -164,13 +164,14 @@ class Calls:
             "commit": lambda: (self._turn, self._files(), self._last(target), self._rows(), self._rows()),
             "add": lambda: (self._turn, self._files(), self._tables(), self._added()),
             "decide": lambda: (
-                tuple(self._one(native.Database) for _ in range(3)),
+                tuple(self._one(native.Database) for _ in range(4)),
                 self._random.choice([(), ((None,) * 8,)]),
                 self._random.choice([1, Hostile(self)]),
                 (),
                 self._random.choice([1, Hostile(self)]),
                 self._random.choice([(), (self._bytes(),)]),
                 self._random.choice([True, False, Hostile(self)]),
+                self._bytes(),
             ),
             "are_files": lambda: (self._files(),),
             "cell": lambda: (self._one(native.Database), self._bytes()),

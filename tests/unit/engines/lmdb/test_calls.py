@@ -407,7 +407,7 @@ class Closing:
         lambda environment: environment.open_db(b"rows", create=Closing(environment)),
         lambda environment: environment.copyfd(Closing(environment)),
         lambda environment: environment.copyfd(1, compact=Closing(environment)),
-        lambda environment: environment.begin().decide((None,) * 3, (), 1, (), Closing(environment), (), False),
+        lambda environment: environment.begin().decide((None,) * 4, (), 1, (), Closing(environment), (), False, b""),
     ],
     ids=["begin", "open_db", "copyfd", "compact", "decide"],
 )

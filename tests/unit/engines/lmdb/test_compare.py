@@ -135,9 +135,9 @@ def test_mutated_ranges_and_pointers(store):
 
 
 def test_what_is_expected_and_found_is_even(store):
-    kind = store.kinds[0]
+    persons = store.kinds[1]
     with store.environment.begin() as reading:
-        _answers, comparison = compare(store, reading, kind)
+        _answers, comparison = compare(store, reading, persons, latest=2 * NOW)
         assert comparison.is_even()
     comparison.expect(((b"key", b"value"),), ())
     assert not comparison.is_even()

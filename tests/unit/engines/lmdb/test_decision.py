@@ -94,7 +94,7 @@ def test_a_function_is_decided_and_committed_in_its_callers_thread(engine, monke
 def test_what_compiled_code_decided_is_written(engine, request, looks, number, way):
     wanted = [(b"v%02d" % n, row(b"x" * 500)) for n in range(number)]
     puts = tuple((key, encode("views", key, value)) for key, value in wanted)
-    decided = DecidedSaves([], ((), (), ()), (((b"a", None),), puts, ()), (), has_scanned=False)
+    decided = DecidedSaves([], ((), (), (), ()), (((b"a", None),), puts, (), ()), (), has_scanned=False)
     if way == "by the writer's thread":
         threading.Timer(0.05, request.getfixturevalue("elsewhere").give_back).start()
 
