@@ -387,8 +387,8 @@ class EntityType:
     def root(self, version: int, own: int, filled: FilledEntity, seen: Root, before: Record) -> Root:
         """The root row of a filled entity, with its two versions; `before` is the record of the row that was seen."""
         record = filled.emission.record
-        # Equal hidden copies may have other bytes, as 1 and 1.0.
-        is_same = seen.emitted is not None and not self.hidden and record == before
+        # Equal hidden copies may have other bytes, as 1 and 1.0; that of a deleted entity may be in another order.
+        is_same = seen.body is not None and seen.emitted is not None and not self.hidden and record == before
         return Root(version, filled.body, seen.emitted if is_same else emitted_record.encode_record(record), own)
 
 
