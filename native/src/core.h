@@ -33,7 +33,8 @@ enum Why {
     VANISHES,      /* what is stored counts as absent */
     NUMBERED,      /* a new number of a group is taken */
     TOO_LONG,      /* beyond a limit, which Python names */
-    OTHER_SUM      /* the row of a group is not as expected */
+    OTHER_SUM,     /* the row of a group is not as expected */
+    OTHER_ROWS     /* rows besides are not as expected; the call says so, and not the core */
 };
 
 enum Table { ROOTS, VIEWS, COUNTS, TABLES };

@@ -57,6 +57,7 @@ const char *reason_of(enum Why why) {
     case NUMBERED: return "a number is taken";
     case TOO_LONG: return "too long";
     case OTHER_SUM: return "an unusual group";
+    case OTHER_ROWS: return "other rows";
     }
     return "unknown";
 }

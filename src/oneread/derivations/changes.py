@@ -114,6 +114,14 @@ class WritingChange(PlainChange):
             pass
         return None
 
+    def _expected(self, root: Root) -> int:
+        """The own version that a question of what is stored expects: that of the row that was seen.
+
+        No version is 0 or -1 where there is an entity: that the caller expects another one, `decide` finds out.
+        """
+        wanted = self._if_version
+        return root.own if wanted is None or (type(wanted) is int and wanted == root.own) else -1
+
     def _question(self, verb: int, entity: Any, refs: Refs, expected: int | None) -> SaveQuestion | None:
         """What compiled code is asked to store this entity; None where it does not know what follows."""
         document = self._catalog.type_of(entity).layout.encode_given(entity)
@@ -139,12 +147,13 @@ class WritingChange(PlainChange):
 
     def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:
         entity_type, written = self._catalog.type_of(self._asked), self.written
-        entity = entity_type.layout.read_back(self._asked, saved.document)
+        version, document, is_new = saved
+        entity = entity_type.layout.read_back(self._asked, document)
         if entity is None:
             return False
         if is_followed:
             self._catalog.probes.check(entity_type.kind.cls, entity, {})
-        written.entity, written.version, written.created = self._shown(entity), saved.version, saved.is_new
+        written.entity, written.version, written.created = self._shown(entity), version, is_new
         return True
 
     def _check_version(self, own: int) -> None:
@@ -335,7 +344,7 @@ class Save(WritingChange):
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
         if type(self) is not Save or (self._mode == "keep" and seen(self.key).body is not None):
             return None  # others decide otherwise
-        expected = 0 if self._mode == "create" else self._if_version
+        expected = self._if_version if self._mode == "save" else 0
         return self._question(SAVED, self._entity, self._refs, expected)
 
     def _check_values(self) -> None:
@@ -453,15 +462,16 @@ class Patch(WritingChange):
             return None
         try:
             hints = {} if otherwise is None else self._catalog.type_of(otherwise).refs(otherwise)
+            expected = self._expected(root)
             if before is None:
-                return self._question(SAVED, otherwise, hints, self._if_version)
+                return self._question(SAVED, otherwise, hints, expected)
             wanted = self._wanted(before)
             refs = self._catalog.type_of(wanted).refs(wanted)
         except OnereadError:
             return None  # `decide` raises it again, unless the entity has expired
         if otherwise is not None and refs != hints:
             return None
-        return self._question(PATCHED if otherwise is None else UPSERTED, wanted, refs, self._if_version)
+        return self._question(PATCHED if otherwise is None else UPSERTED, wanted, refs, expected)
 
     def _left_by(self, before: EntityState) -> Any:
         return self._linked[2] if self._linked is not None and self._linked[1] is before else before.entity
@@ -494,15 +504,16 @@ class Delete(WritingChange):
         return deletion(self._catalog, self.key, attempt, sources)
 
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
-        entity = self._known_to_core(seen(self.key)) if type(self) is Delete else None
+        root = seen(self.key)
+        entity = self._known_to_core(root) if type(self) is Delete else None
         if entity is None or not isinstance(entity, self._model):
             return None
         left = self._catalog.any_type_of(self.key).tombstone_record(EntityState(entity, {}, {}))
         sources = (None,) * len(self._catalog.type_of(entity).references)
-        return self._asking(DELETED, entity, emitted_record.encode_record(left), sources, self._if_version)
+        return self._asking(DELETED, entity, emitted_record.encode_record(left), sources, self._expected(root))
 
     def take_saved(self, saved: SavedEntity, *, is_followed: bool) -> bool:  # noqa: ARG002 - part of the contract
-        self.written.version, self.written.created = saved.version, False
+        self.written.version, self.written.created = saved[0], False
         return True
 
     def _goes(self, before: EntityState, rows: CommittedRows) -> bool:  # noqa: ARG002 - a delete does what the task would

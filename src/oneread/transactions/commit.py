@@ -265,6 +265,11 @@ class Commit:
 class WriteFence(Protocol):
     """What refuses commits of a program that a newer one has replaced. See docs/decisions/0016-the-fence.md."""
 
+    @property
+    def needed(self) -> NeededRow | None:
+        """The row of the fence with which `check_writable` need not be asked; None where it has to be."""
+        ...
+
     def check_writable(self, store: CountedStore, fence: Cell | None) -> None:
         """Raises SchemaMismatch unless this program may still write; `fence` is the value of `FENCE_ROW`."""
         ...

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from oneread.errors import NotUnique, OnereadError
 from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.engine import SaveQuestion, SaveQuestions
+from oneread.store.engine import CompiledCommits, DecidedSaves, Requests, SaveQuestion, SaveQuestions
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.rows import VALUE, Cell, EntityRow, Row, cells_of_entity
 from oneread.transactions import outbox
@@ -26,13 +26,14 @@ from oneread.transactions.loading import check_unchanged, load_rows, take_number
 from oneread.transactions.moves import atomically
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.refusals import is_refusal
-from oneread.transactions.root import Root, next_version, parse_root
+from oneread.transactions.root import BODY, NO_ROOT, Root, next_version, parse_root
 from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, Swap, swap
 from oneread.transactions.unit_of_work import HoldersRefused, UnitOfWork
 
 MANY: Final = 100
 """Changes of a commit whose objects the garbage collector need not look at meanwhile."""
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -56,14 +57,10 @@ class NativeCommitter(NativeSystem):
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
+        attempt, compiled = partial(self._commit_in, commit=commit), partial(self._commit_compiled, commit)
         if len(commit.changes) < MANY:
-            return atomically(lambda store: self._commit_in(store, commit))
-
-        def commit_many(store: CountedStore) -> list[bytes]:
-            with PausedCollector():
-                return self._commit_in(store, commit)
-
-        return atomically(commit_many)
+            return atomically(attempt, compiled)
+        return atomically(_without_collector(attempt), _without_collector(compiled))
 
     def _commit_in(self, store: CountedStore, commit: Commit) -> list[bytes]:
         """An attempt; again without the holders with which it could not be written (`_until_written`).
@@ -163,24 +160,46 @@ class NativeCommitter(NativeSystem):
         numbered = [each for each in commit.changes if each.sequence is not None]
         if numbered:
             take_numbers(numbered, partial(_read_row, store), self.name_of)
-        saves, seen = list[SaveQuestion](), partial(_read_root, store)
-        for change in commit.changes:
-            question = change.question(seen)
-            if question is None:
-                return False
-            saves.append(question)
-        if not saves:
+        questions = _questions(commit.changes, partial(_read_root, store))
+        if not questions:
             return False
         basis = commit.basis
         known = () if basis is None else (*basis.rows, *basis.followed)
-        decided = store.decide_saves(SaveQuestions(saves, now, self._inline, known, basis is not None))
-        if decided is None:
+        decided = store.decide_saves(SaveQuestions(questions, now, self._inline, known, basis is not None))
+        if decided is None or not _accept(commit.changes, decided):
             return False
-        for place, saved in enumerate(decided.saved):
-            if not commit.changes[place].take_saved(saved, is_followed=decided.has_scanned):
-                return False
         store.write_decided(decided)
         return True
+
+    def _commit_compiled(self, commit: Commit, store: CompiledCommits, now: int) -> tuple[list[bytes], Requests] | None:
+        """Lets compiled code decide all changes, and commit them, on what is known without a look at the store.
+
+        None where a function in a transaction has to, which also finds out why.
+        """
+        fence = self._fence.needed
+        if fence is None or commit.swaps or commit.basis is not None or commit.beside or commit.jobs:
+            return None
+        if any([each.sequence is not None for each in commit.changes]):
+            return None
+        try:
+            questions = _questions(commit.changes, partial(_look_at_root, store))
+        except Exception:  # noqa: BLE001 - a row that cannot be read, or what the user's function raises: again there
+            return None
+        if not questions:
+            return None
+
+        def accept(decided: DecidedSaves) -> bool:
+            commit.is_deciding = True
+            is_accepted = _accept(commit.changes, decided)
+            commit.is_deciding = False
+            return is_accepted
+
+        asked = SaveQuestions(questions, now, self._inline, rows=(fence,))
+        requests = store.commit_compiled(asked, accept)
+        if requests is None:
+            return None
+        size = len(fence[2]) if type(fence[2]) is bytes else 0
+        return [], ((1, size), *requests)
 
     def _attempt_one(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
         """An attempt at a commit of one change.
@@ -336,6 +355,39 @@ class NativeCommitter(NativeSystem):
         """Raises SchemaMismatch unless this program may still write."""
         row = unit.load_one("system", FENCE_ROW)
         self._fence.check_writable(unit.store, None if row is None else row.get(VALUE))
+
+
+def _questions(changes: Sequence[Change], seen: Callable[[bytes], Root]) -> tuple[SaveQuestion, ...]:
+    """What compiled code is asked about changes; nothing where it does not know what follows from one of them."""
+    questions: list[SaveQuestion] = []
+    for change in changes:
+        question = change.question(seen)
+        if question is None:
+            return ()
+        questions.append(question)
+    return tuple(questions)
+
+
+def _accept(changes: Sequence[Change], decided: DecidedSaves) -> bool:
+    """Gives changes what was decided of their questions; whether all of them take it."""
+    is_followed = decided.has_scanned
+    return all([change.take_saved(saved, is_followed=is_followed) for change, saved in zip(changes, decided.saved, strict=True)])
+
+
+def _without_collector(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, while the garbage collector is paused."""
+
+    def paused(*given: P.args, **named: P.kwargs) -> T:
+        with PausedCollector():
+            return function(*given, **named)
+
+    return paused
+
+
+def _look_at_root(store: CompiledCommits, key: bytes) -> Root:
+    """The entity of a root row, and its own version."""
+    cell = store.point("roots", key, BODY)
+    return NO_ROOT if cell is None else Root(cell[1], cell[0], None, cell[1])
 
 
 def _read_root(store: CountedStore, key: bytes) -> Root:
