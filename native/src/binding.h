@@ -215,7 +215,7 @@ int write_in_turn(Environment *self, Turn *turn, WriteRows write, const void *as
 /* What a call answers to what came of its turn. Returns a new reference, or NULL with an exception set. */
 PyObject *turn_answer(int outcome, const Turn *turn);
 
-/* The method `commit(turn, files, snapshot, reads, writes, decided)`: takes the turn, which is a lock on the open file `turn`, and
+/* The method `commit(turn, files, snapshot, reads, writes, decided=None)`: takes the turn, which is a lock on the open file `turn`, and
  * writes in a transaction of its own, if what was read at the transaction `snapshot` still is so. `files` are those of
  * the store: a tuple of (path as bytes, inode, device), looked at before and after. `reads` and `writes` are tuples of
  * (database, ((key, value), ...)), where None stands for a row that is not there; without `reads`, any commit since has

@@ -251,11 +251,11 @@ static int take_snapshot(const Environment *self, PyObject *number, PyObject *de
 
 PyObject *environment_commit(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
     static const char *const known[] = {"turn", "files", "snapshot", "reads", "writes", "decided"};
-    static const Call call = {known, 6, 6, 6};
+    static const Call call = {known, 6, 6, 5};
     Environment *self = (Environment *)object;
     Decision decision = {0, {NULL, 0, 0}, {NULL, 0, 0}, NULL};
     Turn turn;
-    PyObject *found[6] = {NULL}, *answer = NULL;
+    PyObject *found[6] = {NULL, NULL, NULL, NULL, NULL, Py_None}, *answer = NULL;
     if (!take(&call, arguments, places, names, found) || !take_turn_of(found[0], found[1], &turn) ||
         !take_snapshot(self, found[2], found[5], &decision))
         return NULL;

@@ -84,8 +84,10 @@ class Atomically(Effect[T], Generic[T], frozen=True, gc=False):
 
     run: Callable[[CountedStore], T]
     compiled: Callable[[CompiledCommits, int], tuple[T, Requests] | None] | None = None
-    """Does the same by compiled code, at a time: the result, and the rows and bytes of its requests. None where only the
-    function can, and nothing was written."""
+    """Does the same by compiled code, at a time: the result, and its requests.
+
+    None, with nothing written, where only the function can.
+    """
 
 
 class Separately(Effect[T], Generic[T], frozen=True, gc=False):

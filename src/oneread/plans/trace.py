@@ -45,6 +45,20 @@ class HasCost(Protocol):
     def cost(self) -> Cost: ...
 
 
+class RoundCost:
+    """The cost of requests that took one round, counted when it is asked for."""
+
+    __slots__ = ("_requests",)
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    @property
+    def cost(self) -> Cost:
+        rows, sizes = zip(*self._requests, strict=True)
+        return Cost(len(rows), sum(rows), sum(sizes), 0, 1)
+
+
 class Trace:
     """Counts what one operation requests of the store, calls observers, and keeps within the budget.
 

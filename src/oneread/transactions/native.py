@@ -160,46 +160,44 @@ class NativeCommitter(NativeSystem):
         numbered = [each for each in commit.changes if each.sequence is not None]
         if numbered:
             take_numbers(numbered, partial(_read_row, store), self.name_of)
-        questions = _questions(commit.changes, partial(_read_root, store))
-        if not questions:
+        questions = [change.question(partial(_read_root, store)) for change in commit.changes]
+        saves = tuple([each for each in questions if each is not None])
+        if not saves or len(saves) < len(questions):
             return False
         basis = commit.basis
         known = () if basis is None else (*basis.rows, *basis.followed)
-        decided = store.decide_saves(SaveQuestions(questions, now, self._inline, known, basis is not None))
+        decided = store.decide_saves(SaveQuestions(saves, now, self._inline, known, basis is not None))
         if decided is None or not _accept(commit.changes, decided):
             return False
         store.write_decided(decided)
         return True
 
     def _commit_compiled(self, commit: Commit, store: CompiledCommits, now: int) -> tuple[list[bytes], Requests] | None:
-        """Lets compiled code decide all changes, and commit them, on what is known without a look at the store.
+        """`Atomically.compiled` of a commit of changes alone."""
+        if commit.swaps or commit.basis is not None or commit.beside or commit.jobs:
+            return None
+        commit.is_deciding = True
+        requests = self.commit_now(store, now, commit.changes)
+        commit.is_deciding = False
+        return None if requests is None else ([], requests)
 
-        None where a function in a transaction has to, which also finds out why.
-        """
+    def commit_now(self, store: CompiledCommits, now: int, changes: Sequence[Change]) -> Requests | None:
+        """Nothing is read of the store before, so that all has to be as this program knows it."""
         fence = self._fence.needed
-        if fence is None or commit.swaps or commit.basis is not None or commit.beside or commit.jobs:
+        if fence is None:
             return None
-        if any([each.sequence is not None for each in commit.changes]):
-            return None
+        questions, seen = list[SaveQuestion](), partial(_look_at_root, store)
         try:
-            questions = _questions(commit.changes, partial(_look_at_root, store))
+            for change in changes:
+                question = None if change.sequence is not None else change.question(seen)
+                if question is None:
+                    return None
+                questions.append(question)
         except Exception:  # noqa: BLE001 - a row that cannot be read, or what the user's function raises: again there
             return None
-        if not questions:
-            return None
-
-        def accept(decided: DecidedSaves) -> bool:
-            commit.is_deciding = True
-            is_accepted = _accept(commit.changes, decided)
-            commit.is_deciding = False
-            return is_accepted
-
-        asked = SaveQuestions(questions, now, self._inline, rows=(fence,))
-        requests = store.commit_compiled(asked, accept)
-        if requests is None:
-            return None
-        size = len(fence[2]) if type(fence[2]) is bytes else 0
-        return [], ((1, size), *requests)
+        asked = SaveQuestions(tuple(questions), now, self._inline, rows=(fence,))
+        requests = store.commit_compiled(asked, partial(_accept, changes))
+        return None if requests is None else ((1, len(fence[2] or b"")), *requests)
 
     def _attempt_one(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
         """An attempt at a commit of one change.
@@ -357,21 +355,13 @@ class NativeCommitter(NativeSystem):
         self._fence.check_writable(unit.store, None if row is None else row.get(VALUE))
 
 
-def _questions(changes: Sequence[Change], seen: Callable[[bytes], Root]) -> tuple[SaveQuestion, ...]:
-    """What compiled code is asked about changes; nothing where it does not know what follows from one of them."""
-    questions: list[SaveQuestion] = []
-    for change in changes:
-        question = change.question(seen)
-        if question is None:
-            return ()
-        questions.append(question)
-    return tuple(questions)
-
-
 def _accept(changes: Sequence[Change], decided: DecidedSaves) -> bool:
     """Gives changes what was decided of their questions; whether all of them take it."""
     is_followed = decided.has_scanned
-    return all([change.take_saved(saved, is_followed=is_followed) for change, saved in zip(changes, decided.saved, strict=True)])
+    for change, saved in zip(changes, decided.saved, strict=True):
+        if not change.take_saved(saved, is_followed=is_followed):
+            return False
+    return True
 
 
 def _without_collector(function: Callable[P, T]) -> Callable[P, T]:

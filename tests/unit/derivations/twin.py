@@ -33,7 +33,7 @@ class Twin:
             self.deleted += decided and isinstance(commit.changes[0], Delete)
             if decided:
                 self.followed += kept.decided.has_scanned
-                self.holders += len(kept.decided.writes[0]) - len(names)
+                self.holders += len(kept.decided.rows.writes()[0]) - len(names)
                 self.together += len(names) if len(names) > 1 else 0
                 shown = [shown_of(each) for each in commit.changes]
                 self._latest = kept.decided, shown, counted(store)
@@ -53,6 +53,7 @@ class Twin:
                 self.refuse_decided(error)
                 raise
 
+        patch.setattr(NativeCommitter, "_commit_compiled", lambda *_given: None)  # it is not decided a second time
         patch.setattr(NativeCommitter, "_decide_saves", decide)
         patch.setattr(NativeCommitter, "_attempt_first", refused_alike)
 
@@ -63,7 +64,7 @@ class Twin:
     def _compare(self, store, commit, tasks):
         decided, shown, before = self._latest
         written = {table: rows for table, rows in store._rows._written.items() if rows and table != "system"}
-        found = {table: dict(rows) for table, rows in zip(CORE_TABLES, decided.writes, strict=True) if rows}
+        found = {table: dict(rows) for table, rows in zip(CORE_TABLES, decided.rows.writes(), strict=True) if rows}
         assert found == written
         assert not tasks
         assert shown == [shown_of(each) for each in commit.changes]

@@ -23,7 +23,15 @@ from oneread.engines.lmdb.translate import translate_commit
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import WriterJob
 from oneread.errors import OutcomeUnknown
-from oneread.store.engine import CORE_TABLES, AddQuestion, DecidedRows, DecidedSaves, Requests, RowsByTable, SaveQuestions
+from oneread.store.engine import (
+    CORE_TABLES,
+    AddQuestion,
+    DecidedRows,
+    DecidedSaves,
+    Requests,
+    RowsByTable,
+    SaveQuestions,
+)
 from oneread.store.requests import Found
 from oneread.store.rows import Families, RowRange, Table
 
@@ -94,7 +102,9 @@ class SnapshotAttempt(Attempt):
         if first and transaction.id() == self._number + 1:
             return True
         return self._is_comparable() and all(
-            transaction.get(key, None, database) == value for database, several in self._reads() for key, value in several
+            transaction.get(key, None, database) == value
+            for database, several in self._reads()
+            for key, value in several
         )
 
     def commit(self, lmdb: Any, turn: int, files: OpenedFiles) -> bool | str | None:

@@ -154,7 +154,9 @@ class Attempt(embedded.RowWrites):
         """The rows that it puts by table and key, None for those that it deletes; what was decided as well."""
         decided, self._decided = self._decided, None
         if decided is not None:
-            self._buffer = {table: dict(rows) for table, rows in zip(CORE_TABLES, decided.rows.writes(), strict=True) if rows}
+            self._buffer = {
+                table: dict(rows) for table, rows in zip(CORE_TABLES, decided.rows.writes(), strict=True) if rows
+            }
         return self._buffer
 
     def write(self, asked: Request[Any]) -> Any:
