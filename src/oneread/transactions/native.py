@@ -193,7 +193,7 @@ class NativeCommitter(NativeSystem):
                 if question is None:
                     return None
                 questions.append(question)
-        except Exception:  # noqa: BLE001 - a row that cannot be read, or what the user's function raises: again there
+        except OnereadError:  # of a row that cannot be read, for one: it is raised again there
             return None
         asked = SaveQuestions(tuple(questions), now, self._inline, rows=(fence,))
         requests = store.commit_compiled(asked, partial(_accept, changes))

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from contextlib import contextmanager
 from typing import Annotated
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 from oneread import Copy, Index, Key, Model, Schema, add, by, connect
 from oneread.costs.budgets import budget
 from oneread.engines.lmdb import binding, decision
+from oneread.engines.lmdb.transaction import JobWork
 from oneread.engines.lmdb.turn import Turn
 from oneread.errors import AlreadyExists, Conflict, InvalidValue, NotFound, OnereadError, StoreReplaced, Unavailable
 from oneread.store.requests import Scan
@@ -119,12 +121,17 @@ class Line(Model[int]):
             raise ValueError("it is below zero")
 
 
+class Tag(Model[int]):
+    number: Key[int]
+    pile: Named
+
+
 class LinesOfKind(Index[Line]):
     kind: str = by(Line.kind)
     number: int = by(Line.number)
 
 
-LINES = Schema(Pile, Line, LinesOfKind)
+LINES = Schema(Pile, Line, Tag, LinesOfKind)
 
 
 @pytest.fixture
@@ -236,34 +243,60 @@ def test_no_change_of_another_is_lost_behind_the_look_at_the_row(lines, other, m
         lines.patch(Line, 1, count=add(1))
 
 
-@pytest.mark.parametrize("act", ["changes it", "deletes it", "changes its source", "changes another"])
-def test_no_change_of_another_is_lost_behind_the_decision(lines, tmp_path, monkeypatch, act):
-    """As by another process: by LMDB's own handle of the same environment."""
-    lines.save(Line(number=1, pile=Named.of(1)))
-    settle(lines)
-    engine = lines._driver.engine
-    acts = {
-        "changes it": lambda tx: tx.patch(Line, 1, count=add(10)),
-        "deletes it": lambda tx: tx.delete(Line, 1),
-        "changes its source": lambda tx: tx.patch(Pile, 1, name="new"),
-        "changes another": lambda tx: tx.patch(Pile, 2, name="new"),
-    }
+@contextmanager
+def committing(lines, monkeypatch, tmp_path, act):
+    """Something is committed behind the next decision, as by another process: by the writer's thread."""
+    environment = lines._driver.engine._environment
 
     def commit_of_another():
-        writer, callers = engine._environment.writer, engine._environment.callers
-        engine._environment.callers = None  # in the writer's thread
+        callers, environment.callers = environment.callers, None
         try:
-            without = connect(f"lmdb://{tmp_path}/lines?durability=none", LINES, workers=0)
-            without_calls(without).transact(acts[act])
-            without.close()
+            with connect(f"lmdb://{tmp_path}/lines?durability=none", LINES, workers=0) as other:
+                act(without_calls(other))
         finally:
-            engine._environment.callers = callers
-        until(writer.is_idle)
+            environment.callers = callers
+        settle(lines)
 
-    meanwhile(monkeypatch, decision, "decide", commit_of_another)
-    saved = lines.save(Line(number=1, count=1, pile=Named.of(1)))
+    settle(lines)
+    with monkeypatch.context() as patch:
+        meanwhile(patch, decision, "decide", commit_of_another)
+        yield
+
+
+@pytest.mark.parametrize("act", ["changes it", "deletes it", "changes its source", "changes another"])
+def test_no_change_of_another_is_lost_behind_the_decision(lines, tmp_path, monkeypatch, act):
+    lines.save(Line(number=1, pile=Named.of(1)))
+    acts = {
+        "changes it": lambda db: db.patch(Line, 1, count=add(10)),
+        "deletes it": lambda db: db.delete(Line, 1),
+        "changes its source": lambda db: db.patch(Pile, 1, name="new"),
+        "changes another": lambda db: db.patch(Pile, 2, name="new"),
+    }
+    with committing(lines, monkeypatch, tmp_path, acts[act]):
+        saved = lines.save(Line(number=1, count=1, pile=Named.of(1)))
     assert saved == lines.get(Line, 1)
     assert (saved.count, saved.pile.name) == (1, "new" if act == "changes its source" else "1")
+
+
+def test_holders_that_come_behind_the_decision(lines, monkeypatch, tmp_path):
+    """What was decided has looked for them."""
+    lines.save(Tag(number=1, pile=Named.of(1)))
+    assert ways_of(lines, lambda: lines.save(Pile(number=1, name="newer"))) == {"core": 1}
+    with committing(lines, monkeypatch, tmp_path, lambda db: db.save(Tag(number=2, pile=Named.of(1)))):
+        lines.save(Pile(number=1, name="newest"))
+    assert [lines.get(Tag, number).pile.name for number in (1, 2)] == ["newest"] * 2
+
+
+def test_a_fence_that_changes_behind_the_decision(lines, monkeypatch, tmp_path):
+    def change(db):
+        write = db._driver.engine._environment.writer.transaction
+        tables = db._driver.engine._tables
+        write(JobWork(lambda rows: rows.replace_values("system", {FENCE_ROW: encode([7, 7])}, 1), tables), 5)
+
+    before = Counter(lines.native.commits)
+    with committing(lines, monkeypatch, tmp_path, change):
+        lines.save(Line(number=1))
+    assert dict(Counter(lines.native.commits) - before) == {"snapshot": 1}
 
 
 def test_a_turn_that_does_not_come(lines, tmp_path):
@@ -290,11 +323,12 @@ def test_a_fence_that_has_to_be_read(lines):
     """As one that a newer program has changed."""
     """As where a newer program has changed it, or the store is moved."""
     engine, fence = lines._driver.engine, lines.operations.fence
+    known = fence.needed[2]
     assert ways_of(lines, lambda: lines.save(Line(number=1))) == {"core": 1}
     for number, changed in enumerate(([7, 7], [7, 7, 1])):
         engine.transaction(lambda rows, to=changed: rows.replace_values("system", {FENCE_ROW: encode(to)}, 1), 5)
         assert ways_of(lines, lambda number=number: lines.save(Line(number=number))) == {"snapshot": 1}
-    engine.transaction(lambda rows: rows.replace("system", {FENCE_ROW: None}), 5)
+    engine.transaction(lambda rows: rows.replace_values("system", {FENCE_ROW: known}, 1), 5)
     fence.is_stale = True
     assert fence.needed is None
     assert "core" not in ways_of(lines, lambda: lines.save(Line(number=2)))
