@@ -21,7 +21,7 @@ from oneread.database.patches import patching, values_of
 from oneread.database.sides import Sides
 from oneread.database.store_parts import StoreParts
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, WritingChange
+from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.pending_tasks import TaskLag, WaitingTask, oldest_of
 from oneread.errors import (
@@ -56,6 +56,7 @@ from oneread.store.rows import Row
 from oneread.transactions.chores import ChoreRunner
 from oneread.transactions.commit import NO_JOBS, Basis, Change, Commit
 from oneread.transactions.intents import own_version, pending_key
+from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import Draining, TaskStepResult
@@ -219,17 +220,19 @@ class Operations:
             return None
         return Save(self.catalog, entity, mode, if_version)
 
-    def committed(self, change: WritingChange, jobs: Iterable[Job]) -> Plan[tuple[ChangeResult, list[bytes]]]:
+    def committed(self, change: Save | Patch, jobs: Iterable[Job]) -> Plan[tuple[ChangeResult, list[bytes]]]:
         """Commits one change, with jobs; returns what it wrote, and the tasks that this left."""
         return change.written, (yield from self._commit_with(change, jobs))
 
-    def commit_now(self, driver: Performer, change: WritingChange) -> HasCost | None:
+    def commit_now(self, driver: Performer, change: Save | Patch) -> HasCost | None:
         """Commits one change without a plan, by compiled code; None, with nothing written, where only a plan can.
 
         Stepping a plan takes as long as what compiled code does. It is for those who count requests, too.
         """
         commits, committer = driver.commits, self.committer
-        if commits is None or driver.reads is not None or CURRENT.get() is not None:
+        if commits is None or not isinstance(committer, NativeCommitter):
+            return None
+        if driver.reads is not None or CURRENT.get() is not None:
             return None
         try:
             requests = committer.commit_now(commits, driver.now(), (change,))

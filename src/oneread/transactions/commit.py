@@ -18,7 +18,7 @@ import msgspec
 from oneread.errors import OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.engine import CompiledCommits, NeededRow, Requests, SavedEntity, SaveQuestion
+from oneread.store.engine import NeededRow, SavedEntity, SaveQuestion
 from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
@@ -376,13 +376,6 @@ class Committer(SystemCommitter, Protocol):
 
         Raises:
             Conflict: a system row, or a row of the basis, is not as it was.
-        """
-        ...
-
-    def commit_now(self, store: CompiledCommits, now: int, changes: Sequence[Change]) -> Requests | None:
-        """Commits changes by compiled code alone, without a plan; the requests of that.
-
-        None, with nothing written, where only `commit` can, or refuses. Raises what changes raise.
         """
         ...
 

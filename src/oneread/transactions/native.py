@@ -182,7 +182,10 @@ class NativeCommitter(NativeSystem):
         return None if requests is None else ([], requests)
 
     def commit_now(self, store: CompiledCommits, now: int, changes: Sequence[Change]) -> Requests | None:
-        """Nothing is read of the store before, so that all has to be as this program knows it."""
+        """Commits changes by compiled code alone, on what this program knows of the store; the requests of that.
+
+        None, with nothing written, where only `commit` can, or refuses. Raises what changes raise.
+        """
         fence = self._fence.needed
         if fence is None:
             return None
@@ -197,7 +200,8 @@ class NativeCommitter(NativeSystem):
             return None
         asked = SaveQuestions(tuple(questions), now, self._inline, rows=(fence,))
         requests = store.commit_compiled(asked, partial(_accept, changes))
-        return None if requests is None else ((1, len(fence[2] or b"")), *requests)
+        size = len(fence[2]) if isinstance(fence[2], bytes) else 0
+        return None if requests is None else ((1, size), *requests)
 
     def _attempt_one(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
         """An attempt at a commit of one change.

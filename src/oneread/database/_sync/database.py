@@ -65,7 +65,7 @@ from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
 from oneread.database.unfinished_commits import MOST_MARKERS
 from oneread.database.worker import Worker
-from oneread.derivations.changes import ChangeResult, Mode, WritingChange
+from oneread.derivations.changes import ChangeResult, Mode, Patch, Save
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import AnyView
 from oneread.errors import InvalidQuery, OnereadError, UsageError
@@ -159,7 +159,7 @@ class Database(
         self._finders = {} if local is None else finders(operations, local, driver.now)
         self._pages = None if local is None else LocalPages(local, self._cipher, driver.now)
         self._lists: dict[Any, Listed] = operations.lists
-        self._unobserved: Performer | None = None  # async only: a commit may wait
+        # A commit may wait, which calls of the synchronous face do not.
         self._unobserved: Performer | None = None if observers else driver
         driver.name_damaged = operations.catalog.name_damaged
         worker_driver = driver
@@ -532,7 +532,7 @@ class Database(
             return self._write(self.operations.save(entity, mode, if_version, enqueue))
         return self._commit_one(change, enqueue)
 
-    def _commit_one(self, change: WritingChange, enqueue: Iterable[Job]) -> ChangeResult:
+    def _commit_one(self, change: Save | Patch, enqueue: Iterable[Job]) -> ChangeResult:
         """Commits one change; by one call, which may wait, where there is nothing to be awaited."""
         driver = self._unobserved
         if driver is not None and type(enqueue) is tuple and not enqueue:

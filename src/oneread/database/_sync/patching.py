@@ -13,7 +13,7 @@ from oneread.database._sync.transaction import UNGIVEN
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.operations import Operations
 from oneread.database.patches import own_version, take_changes, take_only_changes
-from oneread.derivations.changes import ChangeResult, WritingChange
+from oneread.derivations.changes import ChangeResult, Patch, Save
 from oneread.jobs.declared import Job
 from oneread.models.expressions import FieldChange
 from oneread.models.model import Model
@@ -32,7 +32,7 @@ class PatchVerbs:
 
     if TYPE_CHECKING:
 
-        def _commit_one(self, change: WritingChange, enqueue: Iterable[Job]) -> ChangeResult: ...
+        def _commit_one(self, change: Save | Patch, enqueue: Iterable[Job]) -> ChangeResult: ...
         def _write(self, plan: Plan[tuple[ChangeResult, list[bytes]]]) -> ChangeResult: ...
         def _wake_jobs(self, jobs: object) -> None: ...
 

@@ -160,7 +160,7 @@ class CallerCommits:
         self._files = files
         self._opened = files.opened()
         self._prepare = prepare
-        self._running: dict[int, weakref.ref[SnapshotAttempt]] = {}
+        self._running: dict[int, weakref.ref[SnapshotAttempt | SaveQuestions]] = {}
         self._ends = False
 
     def decide(self, run: Callable[[Attempt], Any], tables: Tables) -> SnapshotAttempt | str:

@@ -286,10 +286,10 @@ class Attempt(embedded.RowWrites):
             found = decide(self._transaction, self._tables, asked)
         except binding.Error as failure:
             raise translate(failure, self._path) from failure
-        if type(found) is DecidedSaves:
-            return found
-        self.note_left(found)
-        return None
+        if isinstance(found, str):
+            self.note_left(found)
+            return None
+        return found
 
     def note_left(self, why: str) -> None:
         """Takes note of why the core has left a decision to Python."""
