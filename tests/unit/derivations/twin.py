@@ -53,7 +53,7 @@ class Twin:
                 self.refuse_decided(error)
                 raise
 
-        patch.setattr(NativeCommitter, "_commit_compiled", lambda *_given: None)  # it is not decided a second time
+        patch.setattr(NativeCommitter, "commit_now", lambda *_given: None)  # it is not decided a second time
         patch.setattr(NativeCommitter, "_decide_saves", decide)
         patch.setattr(NativeCommitter, "_attempt_first", refused_alike)
 

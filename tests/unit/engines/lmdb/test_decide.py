@@ -51,7 +51,7 @@ def questions_about(db, chance, kept):
         raise Conflict("asked, and no more")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(NativeCommitter, "_commit_compiled", lambda *_given: None)
+        patch.setattr(NativeCommitter, "commit_now", lambda *_given: None)
         patch.setattr(Attempt, "decide_saves", note)
         while len(questions) < 300:
             with suppress(OnereadError):
