@@ -5,25 +5,15 @@
 
 #include <string.h>
 
-enum { MOST = 16, MOST_VALUE = 32 };
-
-/* How a row must be. */
-enum Needs { SAME, THERE, ABSENT };
+enum { MOST_VALUE = 32 };
 
 typedef struct {
-    MDB_dbi dbi;
-    MDB_val key, value;
-    enum Needs needs;
-} Expected;
-
-typedef struct {
-    MDB_val key[MOST];
+    MDB_val key[MOST_EXPECTED];
     Py_ssize_t count;
 } Keys;
 
 typedef struct {
-    Expected rows[MOST];
-    Py_ssize_t count;
+    ExpectedRows rows;
     MDB_dbi dbi; /* of tokens and sums */
     Keys tokens, sums;
     int64_t amount;
@@ -36,8 +26,7 @@ static const char ASKED[] = "what is asked is a tuple of (table, rows, tokens, s
 static const char ROWS[] = "rows are a tuple of (table, key, value, True or None)";
 static const char KEYS[] = "tokens and sums are tuples of keys";
 
-/* The handle of a table. Returns 1, or 0 with an exception set. */
-static int take_table(const Environment *self, PyObject *tables, PyObject *name, MDB_dbi *dbi) {
+int take_table(const Environment *self, PyObject *tables, PyObject *name, MDB_dbi *dbi) {
     if (!PyDict_Check(tables)) {
         PyErr_SetString(PyExc_TypeError, "tables are a dictionary of databases by name");
         return 0;
@@ -48,13 +37,13 @@ static int take_table(const Environment *self, PyObject *tables, PyObject *name,
     return 0;
 }
 
-/* Returns 1, 0 with an exception set, or -1 where there are too many. */
-static int take_rows(const Environment *self, PyObject *tables, PyObject *given, Add *add) {
+int take_expected(const Environment *self, PyObject *tables, PyObject *given, ExpectedRows *rows) {
+    rows->count = 0;
     if (!take_tuple(given, -1, ROWS)) return 0;
-    if (PyTuple_Size(given) > MOST) return -1;
-    for (; add->count < PyTuple_Size(given); add->count++) {
-        PyObject *one = PyTuple_GetItem(given, add->count);
-        Expected *row = &add->rows[add->count];
+    if (PyTuple_Size(given) > MOST_EXPECTED) return -1;
+    for (; rows->count < PyTuple_Size(given); rows->count++) {
+        PyObject *one = PyTuple_GetItem(given, rows->count);
+        Expected *row = &rows->row[rows->count];
         if (!take_tuple(one, 3, ROWS)) return 0;
         PyObject *value = PyTuple_GetItem(one, 2);
         row->needs = value == Py_True ? THERE : value == Py_None ? ABSENT : SAME;
@@ -65,23 +54,23 @@ static int take_rows(const Environment *self, PyObject *tables, PyObject *given,
     return 1;
 }
 
-/* Returns what `take_rows` does. */
+/* Returns what `take_expected` does. */
 static int take_keys(PyObject *given, Keys *keys) {
     if (!take_tuple(given, -1, KEYS)) return 0;
-    if (PyTuple_Size(given) > MOST) return -1;
+    if (PyTuple_Size(given) > MOST_EXPECTED) return -1;
     for (; keys->count < PyTuple_Size(given); keys->count++)
         if (!bytes_of(PyTuple_GetItem(given, keys->count), &keys->key[keys->count])) return 0;
     return 1;
 }
 
-/* Returns what `take_rows` does. */
+/* Returns what `take_expected` does. */
 static int take_asked(const Environment *self, PyObject *tables, PyObject *asked, Add *add) {
-    add->count = add->tokens.count = add->sums.count = 0;
+    add->tokens.count = add->sums.count = 0;
     if (!take_tuple(asked, 6, ASKED)) return 0;
     add->amount = PyLong_AsLongLong(PyTuple_GetItem(asked, 4));
     if (!PyErr_Occurred()) add->now = PyLong_AsUnsignedLongLong(PyTuple_GetItem(asked, 5));
     if (PyErr_Occurred() || !take_table(self, tables, PyTuple_GetItem(asked, 0), &add->dbi)) return 0;
-    const int rows = take_rows(self, tables, PyTuple_GetItem(asked, 1), add);
+    const int rows = take_expected(self, tables, PyTuple_GetItem(asked, 1), &add->rows);
     const int tokens = rows ? take_keys(PyTuple_GetItem(asked, 2), &add->tokens) : 0;
     const int sums = tokens ? take_keys(PyTuple_GetItem(asked, 3), &add->sums) : 0;
     if (sums && (rows < 0 || tokens < 0 || add->now >= STAMPS)) return -1;
@@ -102,13 +91,22 @@ static int read_one(MDB_txn *txn, MDB_dbi dbi, const MDB_val *key, Span *value, 
     return 0;
 }
 
-static int is_as_expected(MDB_txn *txn, const Expected *row) {
+/* Whether a row is as expected; `found` is what it is. */
+static int is_as_expected(MDB_txn *txn, const Expected *row, Entry *found) {
     Span value;
     uint64_t stamp;
     const int code = read_one(txn, row->dbi, &row->key, &value, &stamp);
+    *found = (Entry){row->dbi, row->key, {0, NULL}};
     if (row->needs == ABSENT) return code == MDB_NOTFOUND;
     if (code) return 0;
+    found->value = (MDB_val){ONE_HEAD + value.size, (void *)(value.data - ONE_HEAD)};
     return row->needs == THERE || is_same(value, (Span){row->value.mv_data, row->value.mv_size});
+}
+
+int are_as_expected(MDB_txn *txn, const ExpectedRows *rows, Entry *found) {
+    for (Py_ssize_t i = 0; i < rows->count; i++)
+        if (!is_as_expected(txn, &rows->row[i], &found[i])) return 0;
+    return 1;
 }
 
 /* Puts a row of one value. Returns COMMITTED or REFUSED. */
@@ -160,8 +158,8 @@ static int add_to(MDB_txn *txn, const Add *add, const MDB_val *key) {
 
 static int write_add(MDB_txn *txn, const void *asked) {
     const Add *add = asked;
-    for (Py_ssize_t i = 0; i < add->count; i++)
-        if (!is_as_expected(txn, &add->rows[i])) return UNKNOWN;
+    Entry found[MOST_EXPECTED];
+    if (!are_as_expected(txn, &add->rows, found)) return UNKNOWN;
     int outcome = note_token(txn, add);
     for (Py_ssize_t i = 0; i < add->sums.count && outcome == COMMITTED; i++)
         outcome = add_to(txn, add, &add->sums.key[i]);

@@ -221,11 +221,13 @@ int write_in_turn(Environment *self, Turn *turn, WriteRows write, const void *as
 /* What a call answers to what came of its turn. Returns a new reference, or NULL with an exception set. */
 PyObject *turn_answer(int outcome, const Turn *turn);
 
-/* The method `commit(turn, files, snapshot, reads, writes)`: takes the turn, which is a lock on the open file `turn`, and
+/* The method `commit(turn, files, snapshot, reads, writes, decided=None)`: takes the turn, which is a lock on the open file `turn`, and
  * writes in a transaction of its own, if what was read at the transaction `snapshot` still is so. `files` are those of
  * the store: a tuple of (path as bytes, inode, device), looked at before and after. `reads` and `writes` are tuples of
  * (database, ((key, value), ...)), where None stands for a row that is not there; without `reads`, any commit since has
- * changed them. What is written is written in the order given, of each database what is deleted first.
+ * changed them. What is written is sorted by key, of each database at most once; of each what is deleted goes first.
+ * `decided`, a Decided or None, has further rows that were read, and others that are written first; the snapshot is its
+ * own then.
  *
  * Answers True when it was committed, None when it was committed into a file that is not the store's any more, and a
  * word when nothing was written: "turn" (another has it), "changed" (what was read), "refused" (by LMDB), "files" (are
@@ -240,6 +242,36 @@ PyObject *environment_commit(PyObject *object, PyObject *const *arguments, Py_ss
 PyObject *are_files(PyObject *object, PyObject *given);
 
 /* ---- add.c ---- */
+
+enum { MOST_EXPECTED = 16 };
+
+/* A row that was read, or is to be put or deleted: without data it is not there. */
+typedef struct {
+    MDB_dbi dbi;
+    MDB_val key, value;
+} Entry;
+
+/* How a row must be: of one value, which is the same; there; absent. */
+typedef struct {
+    MDB_dbi dbi;
+    MDB_val key, value;
+    enum { SAME, THERE, ABSENT } needs;
+} Expected;
+
+typedef struct {
+    Expected row[MOST_EXPECTED];
+    Py_ssize_t count;
+} ExpectedRows;
+
+/* The handle of a table, of a dictionary of databases by name. Returns 1, or 0 with an exception set. */
+int take_table(const Environment *self, PyObject *tables, PyObject *name, MDB_dbi *dbi);
+
+/* Takes a tuple of (table, key, value), where True stands for a row that must be there, None for one that must not. What is
+ * in `rows` is the argument's. Returns 1, 0 with an exception set, or -1 where there are too many. */
+int take_expected(const Environment *self, PyObject *tables, PyObject *given, ExpectedRows *rows);
+
+/* Whether rows are as expected, without the interpreter's lock; `found` is then what each is. */
+int are_as_expected(MDB_txn *txn, const ExpectedRows *rows, Entry *found);
 
 /* The method `add(turn, files, tables, asked)`: adds to the sums of rows, in a turn as `commit` takes it. `tables` is a
  * dictionary of databases by name. `asked` is (table, rows, tokens, sums, amount, now), the AddQuestion of oneread.
@@ -319,20 +351,6 @@ const struct Program *take_program(PyObject *given);
 
 /* The handles of so many databases of the transaction's environment. Returns 1, or 0 with an exception set. */
 int take_tables(const Transaction *self, PyObject *given, MDB_dbi *tables, int count);
-
-/* The method `decide(tables, questions, now, followers, most_holders, known, is_in_turn)` of a transaction: what follows from
- * saving, patching and deleting entities, read here, without the interpreter's lock; it writes nothing. `tables` are those of
- * roots, views and counts. A question is (program, key, document, keys of what it refers to, the own version that it must
- * have or None, the conditions that hold for it as bits, a `Verb`, the number that it takes from a sequence or 0).
- * `followers` are the programs of those that may follow; no more holders than `most_holders` follow their source. `known`
- * are keys of root rows whose request was counted; with `is_in_turn` what follows from each question is decided before the
- * next one.
- *
- * Answers (saved, reads, writes, requests, whether it scanned), or the reason for which Python has to decide, as text.
- * What is saved is (version, document, whether it is new, whether holders take its values) for each question; reads and
- * writes are three tuples of (key, value or None), one for each table; requests are (rows, bytes). Raises what `get`
- * raises. */
-PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names);
 
 /* ---- json_call.c ---- */
 

@@ -1,5 +1,5 @@
 /* The commit of what was decided on a snapshot: one call, between whose steps no signal handler of Python runs. */
-#include "binding.h"
+#include "decided.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -15,12 +15,6 @@ static const char *const reasons[] = {
     [OTHER_FILES] = "files", [CLOSED] = "closed",   [UNKNOWN] = "other",
 };
 
-/* A row that was read, or is to be put or deleted: without data it is not there. */
-typedef struct {
-    MDB_dbi dbi;
-    MDB_val key, value;
-} Entry;
-
 typedef struct {
     Entry *first;
     Py_ssize_t count;
@@ -30,6 +24,7 @@ typedef struct {
 typedef struct {
     size_t snapshot;
     Entries reads, writes;
+    const Decided *decided; /* NULL where there is none */
 } Decision;
 
 /* ---- arguments: tuples of bytes, which no thread can change while they are used ---- */
@@ -160,54 +155,34 @@ static int follows_data_file(MDB_env *env, MDB_txn *txn) {
     return !mdb_env_info(env, &info) && mdb_txn_id(txn) == info.me_last_txnid + 1;
 }
 
-/* Whether all that was read is as it was: nothing was committed since, or each row has the bytes that were read. */
-static int is_unchanged(MDB_txn *txn, const Decision *decided) {
-    if (mdb_txn_id(txn) == decided->snapshot + 1) return 1;
-    for (Py_ssize_t i = 0; i < decided->reads.count; i++) {
-        Entry *read = &decided->reads.first[i];
-        MDB_val found = {0, NULL};
-        int code = mdb_get(txn, read->dbi, &read->key, &found);
+/* Whether each row has the bytes that were read. */
+static int are_as_read(MDB_txn *txn, const Entry *rows, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const Entry *read = &rows[i];
+        MDB_val key = read->key, found = {0, NULL};
+        const int code = mdb_get(txn, read->dbi, &key, &found);
         if (code && code != MDB_NOTFOUND) return 0;
         if (!code != (read->value.mv_data != NULL) || found.mv_size != read->value.mv_size) return 0;
         if (found.mv_size && memcmp(found.mv_data, read->value.mv_data, found.mv_size)) return 0;
     }
-    return decided->reads.given;
+    return 1;
 }
 
-/* Deletes and puts rows of one database, in the order given, those to delete first. Returns 0 or LMDB's number. */
-static int write_table(MDB_txn *txn, Entry *first, Py_ssize_t count) {
-    MDB_cursor *cursor = NULL;
-    int code = 0;
-    for (Py_ssize_t i = 0; i < count && !code; i++) {
-        if (first[i].value.mv_data) continue;
-        code = mdb_del(txn, first[i].dbi, &first[i].key, NULL);
-        if (code == MDB_NOTFOUND) code = 0;
-    }
-    if (!code) code = mdb_cursor_open(txn, first->dbi, &cursor);
-    for (Py_ssize_t i = 0; i < count && !code; i++)
-        if (first[i].value.mv_data) code = mdb_cursor_put(cursor, &first[i].key, &first[i].value, 0);
-    if (cursor) mdb_cursor_close(cursor);
-    return code;
-}
-
-/* Writes the rows of each database, as the writer's thread does, so that the file is the same to the byte. */
-static int write_entries(MDB_txn *txn, const Entries *writes) {
-    Entry *first = writes->first, *const end = first + writes->count;
-    int code = 0;
-    while (first < end && !code) {
-        Py_ssize_t count = 1;
-        while (first + count < end && first[count].dbi == first->dbi) count++;
-        code = write_table(txn, first, count);
-        first += count;
-    }
-    return code;
+/* Whether all that was read is as it was: nothing was committed since, or each row is the same. */
+static int is_unchanged(MDB_txn *txn, const Decision *asked) {
+    const Decided *core = asked->decided;
+    if (mdb_txn_id(txn) == asked->snapshot + 1) return 1;
+    return asked->reads.given && are_as_read(txn, asked->reads.first, (size_t)asked->reads.count) &&
+           (!core || are_as_read(txn, core->rows.first, core->rows.reads));
 }
 
 /* Writes what was decided, if it still is so. */
 static int write_decision(MDB_txn *txn, const void *asked) {
-    const Decision *decided = asked;
-    if (!is_unchanged(txn, decided)) return CHANGED;
-    return write_entries(txn, &decided->writes) ? REFUSED : COMMITTED;
+    const Decision *decision = asked;
+    const Decided *core = decision->decided;
+    if (!is_unchanged(txn, decision)) return CHANGED;
+    if (core && write_entries(txn, core->rows.first + core->rows.reads, core->rows.writes)) return REFUSED;
+    return write_entries(txn, decision->writes.first, (size_t)decision->writes.count) ? REFUSED : COMMITTED;
 }
 
 /* Writes in the turn, and commits. Returns what came of it. */
@@ -259,20 +234,35 @@ PyObject *turn_answer(int outcome, const Turn *turn) {
 
 /* ---- the call ---- */
 
+/* Takes the number of the snapshot, and the Decided, whose snapshot it is then. Returns 1, or 0 with an exception set. */
+static int take_snapshot(const Environment *self, PyObject *number, PyObject *decided, Decision *decision) {
+    if (decided == Py_None) {
+        decision->snapshot = PyLong_AsSize_t(number);
+        return !PyErr_Occurred();
+    }
+    if (!is_decided(decided, self)) {
+        PyErr_SetString(PyExc_TypeError, "decided is None, or what this environment's decide has answered");
+        return 0;
+    }
+    decision->decided = (const Decided *)decided;
+    decision->snapshot = decision->decided->snapshot;
+    return 1;
+}
+
 PyObject *environment_commit(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
-    static const char *const known[] = {"turn", "files", "snapshot", "reads", "writes"};
-    static const Call call = {known, 5, 5, 5};
+    static const char *const known[] = {"turn", "files", "snapshot", "reads", "writes", "decided"};
+    static const Call call = {known, 6, 6, 5};
     Environment *self = (Environment *)object;
-    Decision decided = {0, {NULL, 0, 0}, {NULL, 0, 0}};
+    Decision decision = {0, {NULL, 0, 0}, {NULL, 0, 0}, NULL};
     Turn turn;
-    PyObject *found[5] = {NULL, NULL, NULL, NULL, NULL}, *answer = NULL;
-    if (!take(&call, arguments, places, names, found) || !take_turn_of(found[0], found[1], &turn)) return NULL;
-    decided.snapshot = PyLong_AsSize_t(found[2]);
-    if (!PyErr_Occurred() && take_entries(self, found[3], &decided.reads) &&
-        take_entries(self, found[4], &decided.writes))
-        answer = turn_answer(write_in_turn(self, &turn, write_decision, &decided), &turn);
-    PyMem_Free(decided.reads.first);
-    PyMem_Free(decided.writes.first);
+    PyObject *found[6] = {NULL, NULL, NULL, NULL, NULL, Py_None}, *answer = NULL;
+    if (!take(&call, arguments, places, names, found) || !take_turn_of(found[0], found[1], &turn) ||
+        !take_snapshot(self, found[2], found[5], &decision))
+        return NULL;
+    if (take_entries(self, found[3], &decision.reads) && take_entries(self, found[4], &decision.writes))
+        answer = turn_answer(write_in_turn(self, &turn, write_decision, &decision), &turn);
+    PyMem_Free(decision.reads.first);
+    PyMem_Free(decision.writes.first);
     return answer;
 }
 

@@ -34,7 +34,8 @@ enum Why {
     NUMBERED,      /* a new number of a group is taken */
     TOO_LONG,      /* beyond a limit, which Python names */
     OTHER_SUM,     /* the row of a group is not as expected */
-    TAKEN          /* another entity has a unique value, or takes it as well */
+    TAKEN,         /* another entity has a unique value, or takes it as well */
+    OTHER_ROWS     /* rows besides are not as expected; the call says so, and not the core */
 };
 
 enum Table { ROOTS, VIEWS, COUNTS, SYSTEM, TABLES };

@@ -1,6 +1,5 @@
 /* The core's calls from Python: programs, and deciding within a transaction. */
-#include "binding.h"
-#include "core.h"
+#include "decided.h"
 
 #include <string.h>
 
@@ -11,6 +10,12 @@ typedef struct {
     const Program *program;
 } ProgramObject;
 
+/* A program that is held while it is used, as the dictionary that it is from may change. */
+typedef struct {
+    PyObject *table, *held;
+    const Program *program; /* NULL where it is none */
+} Known;
+
 /* All questions of one call, and what came of them. */
 typedef struct {
     Work work;
@@ -18,11 +23,19 @@ typedef struct {
     Answer answer;
     MDB_txn *txn;
     MDB_dbi tables[TABLES];
+    Known *programs;
+    size_t program_count, program_room;
+    const Program **followers;
+    size_t follower_room;
+    Kept rows;
+    size_t snapshot;
     int code; /* LMDB's, where a row could not be read */
     int has_scanned;
+    int is_unknown; /* a program was not among those given */
 } Asked;
 
 static PyTypeObject *program_type;
+static PyObject *table_names[TABLES];
 
 static int span_of(PyObject *object, Span *span) {
     MDB_val value;
@@ -92,15 +105,29 @@ static int scan_stored(void *reader, enum Table table, Span start, Span stop_at,
     return call->code && call->code != MDB_NOTFOUND ? -1 : count;
 }
 
-static enum Why run(Asked *call) {
-    const int why = setjmp(call->work.out);
-    if (!why) decide(&call->work, &call->questions, (Reader){read_stored, scan_stored, call}, &call->answer);
-    return why;
+/* Copies the keys that are answered besides the rows: they may be stored ones, which are there in the transaction alone. */
+static void keep_checked(Asked *call) {
+    const Unit *unit = call->answer.unit;
+    for (size_t i = 0; i < unit->checked_count; i++) {
+        Root *root = unit->checked[i];
+        uint8_t *copy = take_memory(&call->work, root->key.size + 1);
+        write_span(copy, root->key);
+        root->key.data = copy;
+    }
 }
 
-static PyObject *bytes_or_none(Span span) {
-    return span.data ? PyBytes_FromStringAndSize((const char *)span.data, (Py_ssize_t)span.size) : Py_NewRef(Py_None);
+/* Decides, and keeps the rows; `besides` were read, too. */
+static enum Why run(Asked *call, const Entry *besides, size_t count) {
+    const int why = setjmp(call->work.out);
+    if (why) return why;
+    decide(&call->work, &call->questions, (Reader){read_stored, scan_stored, call}, &call->answer);
+    keep_checked(call);
+    call->snapshot = mdb_txn_id(call->txn);
+    call->rows = keep_rows(call->answer.unit, call->tables, besides, count);
+    return call->rows.first ? DECIDED : NO_MEMORY;
 }
+
+/* ---- answers ---- */
 
 /* A tuple that takes its elements over; NULL where one of them is. `Py_BuildValue` takes twice the time. */
 static PyObject *tuple_of(PyObject **parts, Py_ssize_t count) {
@@ -116,35 +143,6 @@ static PyObject *tuple_of(PyObject **parts, Py_ssize_t count) {
     return all;
 }
 
-/* How many of these rows are of a table. */
-static Py_ssize_t count_of(const Row *rows, size_t count, enum Table table) {
-    Py_ssize_t found = 0;
-    for (size_t i = 0; i < count; i++) found += rows[i].table == table;
-    return found;
-}
-
-/* A tuple of (key, value or None): the rows of one table. */
-static PyObject *rows_of_table(const Row *rows, size_t count, enum Table table) {
-    PyObject *all = PyTuple_New(count_of(rows, count, table));
-    Py_ssize_t place = 0;
-    for (size_t i = 0; all && i < count; i++) {
-        if (rows[i].table != table) continue;
-        PyObject *parts[2] = {bytes_or_none(rows[i].key), bytes_or_none(rows[i].value)}, *row = tuple_of(parts, 2);
-        if (!row || PyTuple_SetItem(all, place++, row)) Py_CLEAR(all);
-    }
-    return all;
-}
-
-/* A tuple of what `rows_of_table` makes, for each table. */
-static PyObject *rows_of(const Row *rows, size_t count) {
-    PyObject *all = PyTuple_New(TABLES);
-    for (int table = 0; all && table < TABLES; table++) {
-        PyObject *found = rows_of_table(rows, count, table);
-        if (!found || PyTuple_SetItem(all, table, found)) Py_CLEAR(all);
-    }
-    return all;
-}
-
 /* A tuple of (rows, bytes), one for each request. */
 static PyObject *requests_of(const Unit *unit) {
     PyObject *all = PyTuple_New((Py_ssize_t)unit->request_count);
@@ -154,6 +152,10 @@ static PyObject *requests_of(const Unit *unit) {
         if (!counted || PyTuple_SetItem(all, (Py_ssize_t)i, counted)) Py_CLEAR(all);
     }
     return all;
+}
+
+static PyObject *bytes_or_none(Span span) {
+    return span.data ? PyBytes_FromStringAndSize((const char *)span.data, (Py_ssize_t)span.size) : Py_NewRef(Py_None);
 }
 
 /* A tuple of (key, document): the entities that have followed, at which Python has to look. */
@@ -179,17 +181,30 @@ static PyObject *saved_of(const Saved *saved, size_t count) {
     return all;
 }
 
-static PyObject *answer_of(const Asked *call) {
-    const Unit *unit = call->answer.unit;
-    enum { PARTS = 7 };
-    PyObject *parts[PARTS] = {saved_of(call->answer.saved, call->questions.count)};
-    if (parts[0]) parts[1] = rows_of(unit->reads.first, unit->reads.count);
-    if (parts[1]) parts[2] = rows_of(unit->writes.first, unit->writes.count);
-    if (parts[2]) parts[3] = requests_of(unit);
-    if (parts[3]) parts[4] = PyBool_FromLong(call->has_scanned);
-    if (parts[4]) parts[5] = checked_of(unit);
-    if (parts[5]) parts[6] = PyBool_FromLong(call->answer.is_complete);
+/* What was decided; it takes the rows. */
+static PyObject *answer_of(const Asked *call, Environment *of) {
+    enum { PARTS = 6 };
+    PyObject *parts[PARTS] = {NULL}, *rows = decided_of(of, call->tables, call->snapshot, call->rows);
+    if (rows) parts[0] = saved_of(call->answer.saved, call->questions.count);
+    if (parts[0]) parts[1] = requests_of(call->answer.unit);
+    if (parts[1]) parts[2] = PyBool_FromLong(call->has_scanned);
+    if (parts[2]) parts[4] = checked_of(call->answer.unit);
+    if (parts[4]) parts[5] = PyBool_FromLong(call->answer.is_complete);
+    parts[3] = rows;
     return tuple_of(parts, PARTS);
+}
+
+/* What a call answers. The transaction that was read in may have ended. */
+static PyObject *answer_to(const Asked *call, enum Why why, Environment *of) {
+    if (why == DECIDED) return answer_of(call, of);
+    if (why == NO_MEMORY) return PyErr_NoMemory();
+    if (why == NOT_READ) return fail("mdb_get", call->code);
+    return PyUnicode_FromString(reason_of(why));
+}
+
+static void end_asked(Asked *call) {
+    for (size_t i = 0; i < call->program_count; i++) Py_XDECREF(call->programs[i].held);
+    end_work(&call->work);
 }
 
 /* ---- arguments ---- */
@@ -237,19 +252,44 @@ static int take_counters(Asked *call, PyObject *given, Question *question) {
     return 1;
 }
 
-/* One question: (program, key, document, sources, expected version or None, conditions that hold as bits, verb, number of a
- * sequence or 0, counters). */
-static int take_question(Asked *call, PyObject *given, Question *question) {
-    if (!take_tuple(given, 9, "a question is a tuple of a program, key, document, sources, version, bits, verb, number, "
-                              "counters"))
-        return 0;
+/* The program of a table, which is held until the call ends. Returns NULL where there is none, or with an exception
+ * set; where it is not known, the call answers so. */
+static const Program *find_program(Asked *call, PyObject *programs, PyObject *table) {
+    for (size_t i = call->program_count; i--;)
+        if (call->programs[i].table == table) return call->programs[i].program;
+    call->programs =
+        with_room(&call->work, call->programs, call->program_count, &call->program_room, sizeof *call->programs);
+    PyObject *found = PyDict_GetItemWithError(programs, table);
+    if (!found) {
+        call->is_unknown = !PyErr_Occurred();
+        return NULL;
+    }
+    const Program *program = found == Py_None ? NULL : take_program(found);
+    if (!PyErr_Occurred()) call->programs[call->program_count++] = (Known){table, Py_NewRef(found), program};
+    return program;
+}
+
+/* Adds the programs of a question's followers, each once. Returns 1, or 0 with an exception set. */
+static int take_followers(Asked *call, PyObject *programs, PyObject *given) {
+    if (!take_tuple(given, -1, "programs of followers are a tuple")) return 0;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(given); i++) {
+        const Program *found = find_program(call, programs, PyTuple_GetItem(given, i));
+        int at = 0;
+        if (PyErr_Occurred()) return 0;
+        while (at < call->questions.follower_count && call->followers[at] != found) at++;
+        if (!found || at < call->questions.follower_count) continue;
+        call->followers =
+            with_room(&call->work, call->followers, (size_t)at, &call->follower_room, sizeof *call->followers);
+        call->followers[at] = found;
+        call->questions.follower_count++;
+    }
+    call->questions.followers = call->followers;
+    return 1;
+}
+
+/* The numbers of a question. Returns 1, or 0 with an exception set. */
+static int take_numbers(PyObject *given, Question *question) {
     PyObject *expected = PyTuple_GetItem(given, 4);
-    question->program = take_program(PyTuple_GetItem(given, 0));
-    if (!question->program || !span_of(PyTuple_GetItem(given, 1), &question->key) ||
-        !span_of(PyTuple_GetItem(given, 2), &question->document) ||
-        !take_sources(call, PyTuple_GetItem(given, 3), question) ||
-        !take_counters(call, PyTuple_GetItem(given, 8), question))
-        return 0;
     question->expected = expected == Py_None ? -1 : PyLong_AsLongLong(expected);
     question->holds = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GetItem(given, 5));
     const unsigned long verb = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLong(PyTuple_GetItem(given, 6));
@@ -259,27 +299,39 @@ static int take_question(Asked *call, PyObject *given, Question *question) {
     return !PyErr_Occurred();
 }
 
-static int take_questions(Asked *call, PyObject *given) {
-    if (!take_tuple(given, -1, "questions are a tuple")) return 0;
-    const size_t count = (size_t)PyTuple_Size(given);
-    Question *questions = take_memory(&call->work, (count + 1) * sizeof *questions);
-    for (size_t i = 0; i < count; i++)
-        if (!take_question(call, PyTuple_GetItem(given, (Py_ssize_t)i), &questions[i])) return 0;
-    call->questions.first = questions;
-    call->questions.count = count;
-    return 1;
+/* One question: (program's table, key, document, sources, expected version or None, conditions that hold as bits, verb,
+ * number of a sequence or 0, tables of followers, counters). Returns 1, or 0 with or without an exception set. */
+static int take_question(Asked *call, PyObject *programs, PyObject *given, Question *question) {
+    if (!take_tuple(given, 10, "a question is a tuple of ten parts, a SaveQuestion")) return 0;
+    question->program = find_program(call, programs, PyTuple_GetItem(given, 0));
+    if (!question->program) {
+        if (!PyErr_Occurred()) call->is_unknown = 1;
+        return 0;
+    }
+    return span_of(PyTuple_GetItem(given, 1), &question->key) &&
+           span_of(PyTuple_GetItem(given, 2), &question->document) &&
+           take_sources(call, PyTuple_GetItem(given, 3), question) && take_numbers(given, question) &&
+           take_counters(call, PyTuple_GetItem(given, 9), question);
 }
 
-static int take_followers(Asked *call, PyObject *given) {
-    if (!take_tuple(given, -1, "programs of followers are a tuple")) return 0;
-    const int count = (int)PyTuple_Size(given);
-    const Program **followers = take_memory(&call->work, ((size_t)count + 1) * sizeof *followers);
-    for (int i = 0; i < count; i++) {
-        followers[i] = take_program(PyTuple_GetItem(given, i));
-        if (!followers[i]) return 0;
+static int take_questions(Asked *call, PyObject *programs, PyObject *given) {
+    PyObject *followers = NULL;
+    if (!take_tuple(given, -1, "questions are a tuple")) return 0;
+    if (!PyDict_Check(programs)) {
+        PyErr_SetString(PyExc_TypeError, "programs are a dictionary by table");
+        return 0;
     }
-    call->questions.followers = followers;
-    call->questions.follower_count = count;
+    const size_t count = (size_t)PyTuple_Size(given);
+    Question *questions = take_memory(&call->work, (count + 1) * sizeof *questions);
+    for (size_t i = 0; i < count; i++) {
+        PyObject *question = PyTuple_GetItem(given, (Py_ssize_t)i);
+        if (!take_question(call, programs, question, &questions[i])) return 0;
+        if (followers == PyTuple_GetItem(question, 8)) continue;
+        followers = PyTuple_GetItem(question, 8);
+        if (!take_followers(call, programs, followers) || call->is_unknown) return 0;
+    }
+    call->questions.first = questions;
+    call->questions.count = count;
     return 1;
 }
 
@@ -302,8 +354,8 @@ int take_tables(const Transaction *self, PyObject *given, MDB_dbi *tables, int c
     return 1;
 }
 
-/* Takes all arguments. Returns 1, or 0 with an exception set. */
-static int take_asked(Asked *call, Transaction *self, PyObject **given) {
+/* Takes the arguments that both calls have. Returns 1, or 0 with or without an exception set. */
+static int take_asked(Asked *call, const Environment *of, PyObject **given) {
     enum { MOST_HOLDERS = 1000000 };
     if (setjmp(call->work.out)) return PyErr_NoMemory() != NULL;
     call->questions.now = PyLong_AsUnsignedLongLong(given[2]);
@@ -311,20 +363,21 @@ static int take_asked(Asked *call, Transaction *self, PyObject **given) {
     if (PyErr_Occurred()) return 0;
     call->questions.most_holders = (int)(most < 0 ? 0 : most > MOST_HOLDERS ? MOST_HOLDERS : most);
     call->questions.is_in_turn = PyObject_IsTrue(given[6]);
-    return !PyErr_Occurred() && take_tables(self, given[0], call->tables, TABLES) && take_questions(call, given[1]) &&
-           take_followers(call, given[3]) && take_known(call, given[5]) && span_of(given[7], &call->questions.followed);
+    if (PyErr_Occurred()) return 0;
+    for (int i = 0; i < TABLES; i++)
+        if (!take_table(of, given[0], table_names[i], &call->tables[i])) return 0;
+    return take_known(call, given[5]) && span_of(given[7], &call->questions.followed) &&
+           take_questions(call, given[3], given[1]);
 }
 
-static PyObject *decided(Asked *call, enum Why why) {
-    if (why == DECIDED) return answer_of(call);
-    if (why == NO_MEMORY) return PyErr_NoMemory();
-    if (why == NOT_READ) return fail("mdb_get", call->code);
-    return PyUnicode_FromString(reason_of(why));
+/* What a call answers whose arguments were not taken. */
+static PyObject *untaken(const Asked *call) {
+    return call->is_unknown && !PyErr_Occurred() ? Py_NewRef(Py_NotImplemented) : NULL;
 }
 
 PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
-    static const char *const known[] = {"tables", "questions", "now", "followers", "most_holders",
-                                        "known", "is_in_turn", "followed"};
+    static const char *const known[] = {"tables", "questions",  "now",        "programs", "most_holders",
+                                        "known",  "is_in_turn", "followed"};
     static const Call parameters = {known, 8, 8, 8};
     Transaction *self = (Transaction *)object;
     PyObject *found[8] = {NULL}, *answer = NULL;
@@ -332,16 +385,53 @@ PyObject *transaction_decide(PyObject *object, PyObject *const *arguments, Py_ss
     enum Why why;
     memset(&call, 0, sizeof call);
     if (!take(&parameters, arguments, places, names, found)) return NULL;
-    if (take_asked(&call, self, found) && transaction_is_usable(self)) { /* last: an argument may end it */
+    if (!take_asked(&call, self->environment, found)) {
+        answer = untaken(&call);
+    } else if (transaction_is_usable(self)) { /* last: an argument may end it */
         call.txn = self->txn;
         enter(self);
         Py_BEGIN_ALLOW_THREADS
-        why = run(&call);
+        why = run(&call, NULL, 0);
         Py_END_ALLOW_THREADS
-        answer = decided(&call, why); /* while what was read cannot move */
         leave(self);
+        answer = answer_to(&call, why, self->environment);
     }
-    end_work(&call.work);
+    end_asked(&call);
+    return answer;
+}
+
+/* Decides in a read transaction of its own. Returns 1, or 0 with an exception set. */
+static int run_alone(Environment *self, Asked *call, ExpectedRows *rows, enum Why *why) {
+    if (!environment_is_usable(self) || !begin_reading(self, &call->txn)) return 0; /* last: an argument may close it */
+    self->busy++;
+    Py_BEGIN_ALLOW_THREADS
+    Entry besides[MOST_EXPECTED];
+    *why = OTHER_ROWS;
+    if (are_as_expected(call->txn, rows, besides)) *why = run(call, besides, (size_t)rows->count);
+    Py_END_ALLOW_THREADS
+    end_reading(self, call->txn);
+    self->busy--;
+    return 1;
+}
+
+PyObject *environment_decide(PyObject *object, PyObject *const *arguments, Py_ssize_t places, PyObject *names) {
+    static const char *const known[] = {"tables", "questions",  "now", "programs", "most_holders",
+                                        "known",  "is_in_turn", "followed", "rows"};
+    static const Call parameters = {known, 9, 9, 9};
+    Environment *self = (Environment *)object;
+    PyObject *found[9] = {NULL}, *answer = NULL;
+    Asked call;
+    ExpectedRows rows;
+    enum Why why = OTHER_ROWS;
+    memset(&call, 0, sizeof call);
+    if (!take(&parameters, arguments, places, names, found)) return NULL;
+    if (!take_asked(&call, self, found)) {
+        answer = untaken(&call);
+    } else {
+        const int taken = take_expected(self, found[0], found[8], &rows);
+        if (taken < 0 || (taken && run_alone(self, &call, &rows, &why))) answer = answer_to(&call, why, self);
+    }
+    end_asked(&call);
     return answer;
 }
 
@@ -355,5 +445,8 @@ static PyType_Spec program_spec = {"oneread_native.Program", sizeof(ProgramObjec
                                    program_slots};
 
 int add_programs(PyObject *module) {
+    static const char *const names[TABLES] = {"roots", "views", "counts", "system"};
+    for (int i = 0; i < TABLES; i++)
+        if (!table_names[i] && !(table_names[i] = PyUnicode_InternFromString(names[i]))) return -1;
     return add_type(module, &program_spec, &program_type);
 }

@@ -1,5 +1,5 @@
 /* An open LMDB environment, and the handles of its databases. */
-#include "binding.h"
+#include "decided.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -432,6 +432,7 @@ static PyMethodDef environment_methods[] = {
     {"column", FAST(environment_column)},
     {"commit", FAST(environment_commit)},
     {"copyfd", FAST(environment_copyfd)},
+    {"decide", FAST(environment_decide)},
     {"info", environment_info, METH_NOARGS, NULL},
     {"open_db", FAST(environment_open_db)},
     {"pages_copied", environment_pages_copied, METH_NOARGS, NULL},

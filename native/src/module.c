@@ -1,5 +1,5 @@
 /* The module. */
-#include "binding.h"
+#include "decided.h"
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ static int fill(PyObject *module) {
     char text[32];
     PyOS_snprintf(text, sizeof text, "%d.%d.%d", MDB_VERSION_MAJOR, MDB_VERSION_MINOR, MDB_VERSION_PATCH);
     return add_errors(module) || add_environment(module) || add_transaction(module) || add_cursor(module) ||
-           add_programs(module) || add_json_forms(module) || add_comparisons(module) ||
+           add_programs(module) || add_decided(module) || add_json_forms(module) || add_comparisons(module) ||
            PyModule_AddStringConstant(module, "__version__", ONEREAD_NATIVE_VERSION) ||
            PyModule_AddStringConstant(module, "lmdb_version", text);
 }

@@ -1,5 +1,5 @@
 /* A transaction of an environment. */
-#include "binding.h"
+#include "decided.h"
 
 #include <errno.h>
 

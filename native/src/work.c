@@ -58,6 +58,7 @@ const char *reason_of(enum Why why) {
     case TOO_LONG: return "too long";
     case OTHER_SUM: return "an unusual group";
     case TAKEN: return "a unique value is taken";
+    case OTHER_ROWS: return "other rows";
     }
     return "unknown";
 }

@@ -64,7 +64,7 @@ from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
 from oneread.database.unfinished_commits import MOST_MARKERS
 from oneread.database.worker import Worker
-from oneread.derivations.changes import ChangeResult
+from oneread.derivations.changes import ChangeResult, Mode, Patch, Save
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import AnyView
 from oneread.errors import InvalidQuery, OnereadError, UsageError
@@ -79,6 +79,7 @@ from oneread.plans.arguments import UNCACHED, Age, check_awaitable, check_functi
 
 # sync only: from oneread.plans.arguments import UNCACHED, Age, check_function, check_iterable, check_returned
 from oneread.plans.effects import Random, Sleep
+from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.progress import (
     KEEP,
@@ -160,6 +161,9 @@ class AsyncDatabase(
         self._finders = {} if local is None else finders(operations, local, driver.now)
         self._pages = None if local is None else LocalPages(local, self._cipher, driver.now)
         self._lists: dict[Any, Listed] = operations.lists
+        # A commit may wait, which calls of the asynchronous face do not.
+        self._unobserved: Performer | None = None  # async only
+        # sync only: self._unobserved: Performer | None = None if observers else driver
         driver.name_damaged = operations.catalog.name_damaged
         worker_driver = driver.twin(SyncDriver)  # async only
         # sync only: worker_driver = driver
@@ -397,7 +401,7 @@ class AsyncDatabase(
             await db.save(Customer(number=7, name="Bea", country="Iceland"), if_version=db.version(saved))
             ```
         """
-        saved: M = (await self._write(self.operations.save(entity, "save", if_version, enqueue))).entity
+        saved: M = (await self._save(entity, "save", if_version, enqueue)).entity
         self._wake_jobs(enqueue)
         return saved
 
@@ -409,7 +413,7 @@ class AsyncDatabase(
             await db.create(Customer(number=7, name="Bea", country="Norway"))
             ```
         """
-        saved: M = (await self._write(self.operations.save(entity, "create", jobs=enqueue))).entity
+        saved: M = (await self._save(entity, "create", enqueue=enqueue)).entity
         self._wake_jobs(enqueue)
         return saved
 
@@ -421,7 +425,7 @@ class AsyncDatabase(
             customer, created = await db.get_or_create(Customer(number=7, name="Bea", country="Norway"))
             ```
         """
-        written = await self._write(self.operations.save(entity, "keep"))
+        written = await self._save(entity, "keep")
         return written.entity, written.created
 
     @overload
@@ -523,6 +527,25 @@ class AsyncDatabase(
                 attach_outcome(each.entity, Outcome(each.version, trace, tuple(tasks)))
                 saved.append(each.entity)
         return saved
+
+    async def _save(
+        self, entity: object, mode: Mode, if_version: int | None = None, enqueue: Iterable[Job] = ()
+    ) -> ChangeResult:
+        change = self.operations.saving(entity, mode, if_version)
+        if change is None:
+            return await self._write(self.operations.save(entity, mode, if_version, enqueue))
+        return await self._commit_one(change, enqueue)
+
+    async def _commit_one(self, change: Save | Patch, enqueue: Iterable[Job]) -> ChangeResult:
+        """Commits one change; by one call, which may wait, where there is nothing to be awaited."""
+        driver = self._unobserved
+        if driver is not None and type(enqueue) is tuple and not enqueue:
+            cost = self.operations.commit_now(driver, change)
+            if cost is not None:
+                written = change.written
+                attach_outcome(written.entity, Outcome(written.version, cost))
+                return written
+        return await self._write(self.operations.committed(change, enqueue))
 
     async def _write(self, plan: Plan[tuple[ChangeResult, list[bytes]]]) -> ChangeResult:
         trace = self._trace()

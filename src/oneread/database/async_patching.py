@@ -12,7 +12,7 @@ from oneread.database.async_transaction import UNGIVEN
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.operations import Operations
 from oneread.database.patches import own_version, take_changes, take_only_changes
-from oneread.derivations.changes import ChangeResult
+from oneread.derivations.changes import ChangeResult, Patch, Save
 from oneread.jobs.declared import Job
 from oneread.models.expressions import FieldChange
 from oneread.models.model import Model
@@ -31,6 +31,7 @@ class AsyncPatchVerbs:
 
     if TYPE_CHECKING:
 
+        async def _commit_one(self, change: Save | Patch, enqueue: Iterable[Job]) -> ChangeResult: ...
         async def _write(self, plan: Plan[tuple[ChangeResult, list[bytes]]]) -> ChangeResult: ...
         def _wake_jobs(self, jobs: object) -> None: ...
 
@@ -46,7 +47,10 @@ class AsyncPatchVerbs:
             ```
         """
         take_only_changes(type(entity), given, changes)
-        saved: M = (await self._write(self.operations.upsert(entity, changes, enqueue))).entity
+        if self.operations.is_filled(entity):
+            saved: M = (await self._write(self.operations.upsert(entity, changes, enqueue))).entity
+        else:
+            saved = (await self._commit_one(self.operations.upserting(entity, changes), enqueue)).entity
         self._wake_jobs(enqueue)
         return saved
 
@@ -155,7 +159,7 @@ class AsyncPatchVerbs:
             ```
         """
         version = own_version(model, changes, if_version)
-        plan = self.operations.patch(model, take_changes(model, given, changes), changes, version, enqueue)
-        entity = (await self._write(plan)).entity
+        change = self.operations.patching(model, take_changes(model, given, changes), changes, version)
+        entity = (await self._commit_one(change, enqueue)).entity
         self._wake_jobs(enqueue)
         return entity

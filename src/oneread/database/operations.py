@@ -43,9 +43,12 @@ from oneread.launches.sweeping import LAUNCH_SWEEP_SECONDS, LaunchSweep
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
+from oneread.plans.allowance import CURRENT
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Sleep
+from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
+from oneread.plans.trace import HasCost, RoundCost
 from oneread.store.keys import RootKey, kind_part
 from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
@@ -53,6 +56,7 @@ from oneread.store.rows import Row
 from oneread.transactions.chores import ChoreRunner
 from oneread.transactions.commit import NO_JOBS, Basis, Change, Commit
 from oneread.transactions.intents import own_version, pending_key
+from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import Draining, TaskStepResult
@@ -142,6 +146,11 @@ class Operations:
             for cls, entity_type in catalog.entity_types.items()
         }
 
+        self._whole = frozenset(
+            cls for cls, of in catalog.stored_types.items() if not of.defaults.generated and not self._blank[cls]
+        )
+        """Classes of entities that the store gives nothing."""
+
     @property
     def spans_rows(self) -> bool:
         """Whether one commit may change several entities."""
@@ -200,12 +209,39 @@ class Operations:
     def save(
         self, entity: object, mode: Mode = "save", if_version: int | None = None, jobs: Iterable[Job] = ()
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        if self._is_filled(entity):
-            entity = yield from self.generated(entity)
-        change = Save(self.catalog, entity, mode, if_version)
+        change = self.saving(entity, mode, if_version)
+        if change is None:
+            change = Save(self.catalog, (yield from self.generated(entity)), mode, if_version)
+        return (yield from self.committed(change, jobs))
+
+    def saving(self, entity: object, mode: Mode, if_version: int | None = None) -> Save | None:
+        """The change of a save, which is not committed yet; None where the store may give the entity values."""
+        if type(entity) not in self._whole and self.is_filled(entity):
+            return None
+        return Save(self.catalog, entity, mode, if_version)
+
+    def committed(self, change: Save | Patch, jobs: Iterable[Job]) -> Plan[tuple[ChangeResult, list[bytes]]]:
+        """Commits one change, with jobs; returns what it wrote, and the tasks that this left."""
         return change.written, (yield from self._commit_with(change, jobs))
 
-    def _is_filled(self, entity: object) -> bool:
+    def commit_now(self, driver: Performer, change: Save | Patch) -> HasCost | None:
+        """Commits one change without a plan, by compiled code; None, with nothing written, where only a plan can.
+
+        Stepping a plan takes as long as what compiled code does. It is for those who count requests, too.
+        """
+        commits, committer = driver.commits, self.committer
+        if commits is None or not isinstance(committer, NativeCommitter):
+            return None
+        if driver.reads is not None or CURRENT.get() is not None:
+            return None
+        try:
+            requests = committer.commit_now(commits, driver.now(), (change,))
+        except Corrupt as error:
+            driver.name_damaged(error)
+            raise
+        return None if requests is None else RoundCost(requests)
+
+    def is_filled(self, entity: object) -> bool:
         """Whether the store may give an entity that is to be stored values that were left out."""
         return bool(self.catalog.stored_type_of(entity).defaults.generated or self._blank[type(entity)])
 
@@ -229,13 +265,12 @@ class Operations:
         if verb == "delete":
             _verb, model, key = wanted
             return Delete(self.catalog, self.root(model, key), None, model)
-        entity = wanted[1]
-        return Save(self.catalog, (yield from self.generated(entity)) if self._is_filled(entity) else entity, verb)
+        return self.saving(wanted[1], verb) or Save(self.catalog, (yield from self.generated(wanted[1])), verb)
 
     def save_all(self, entities: Sequence[Any]) -> Plan[tuple[list[ChangeResult], list[bytes]]]:
         changes: list[Save] = []
         for entity in entities:
-            filled = (yield from self.generated(entity)) if self._is_filled(entity) else entity
+            filled = (yield from self.generated(entity)) if self.is_filled(entity) else entity
             changes.append(Save(self.catalog, filled))
         tasks = yield from self.commit(changes)
         return [change.written for change in changes], tasks
@@ -275,13 +310,16 @@ class Operations:
         if_version: int | None,
         jobs: Iterable[Job] = (),
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        change = self.patching(model, key, changes, if_version)
-        return change.written, (yield from self._commit_with(change, jobs))
+        return (yield from self.committed(self.patching(model, key, changes, if_version), jobs))
 
     def upsert(
         self, entity: Any, changes: Mapping[str, Any], jobs: Iterable[Job] = ()
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        whole = yield from self.generated(entity)
+        change = self.upserting((yield from self.generated(entity)), changes)
+        return (yield from self.committed(change, jobs))
+
+    def upserting(self, whole: Any, changes: Mapping[str, Any]) -> Patch:
+        """The change of an upsert, which is not committed yet; the store has given the entity what it may have."""
         entity_type = self.catalog.type_of(whole)
         kind = entity_type.kind
         if entity_type.numbered is not None and getattr(whole, entity_type.numbered) == GENERATED:
@@ -292,8 +330,7 @@ class Operations:
         patched = patching(type(whole), changes)
         self._check_changes(type(whole), changes)
         entity_type.check_entity(whole)
-        change = Patch(self.catalog, kind.key(kind.parts(whole)), patched, otherwise=whole)
-        return change.written, (yield from self._commit_with(change, jobs))
+        return Patch(self.catalog, kind.key(kind.parts(whole)), patched, otherwise=whole)
 
     def delete(
         self,

@@ -67,13 +67,15 @@ class WritingChange(PlainChange):
     _restores = False
     """Whether an entity may bring a number that its group has not given."""
 
+    sequence: NumberSequence | None = None
+    _asked: Any = None
+    """The entity of its question."""
+
     def __init__(self, catalog: Catalog, key: bytes, if_version: int | None) -> None:
         self._catalog = catalog
         self._if_version = if_version
         self.key = key
-        self.sequence: NumberSequence | None = None
         self.written = ChangeResult()
-        self._asked: Any = None
 
     @property
     def _may_vanish(self) -> bool:
@@ -114,40 +116,55 @@ class WritingChange(PlainChange):
             pass
         return None
 
-    def _question(self, verb: int, entity: Any, refs: Refs, expected: int | None) -> SaveQuestion | None:
+    def _expected(self, root: Root) -> int:
+        """The own version that a question of what is stored expects: that of the row that was seen.
+
+        No version is 0 or -1 where there is an entity: that the caller expects another one, `decide` finds out.
+        """
+        wanted = self._if_version
+        return root.own if wanted is None or (type(wanted) is int and wanted == root.own) else -1
+
+    def _question(
+        self, verb: int, entity_type: EntityType, entity: Any, refs: Refs, expected: int | None
+    ) -> SaveQuestion | None:
         """What compiled code is asked to store this entity; None where it does not know what follows."""
-        document = self._catalog.type_of(entity).layout.encode_given(entity)
+        document = entity_type.layout.encode_given(entity)
         sources = tuple(map(tuple, refs.values()))
         return None if document is None else self._asking(verb, entity, document, sources, expected)
 
     def _asking(
         self, verb: int, entity: Any, document: bytes, sources: tuple[tuple[bytes, ...], ...], expected: int | None
     ) -> SaveQuestion | None:
-        program = self._catalog.core_programs[type(entity)]
-        if program is None or self._catalog.left_out(self.key):
+        catalog, cls, number = self._catalog, type(entity), 0
+        program = catalog.core_programs[cls]
+        if program is None or (catalog.learned.shares.leaves_out_some and catalog.left_out(self.key)):
             return None
-        if not (expected is None or (type(expected) is int and 0 <= expected <= MAX_STAMP)):
+        if expected is not None and not (type(expected) is int and 0 <= expected <= MAX_STAMP):
             return None
-        holds = program.holding(entity)
+        holds = program.holding(entity) if program.asked else 0
         if holds is None:
             return None
         self._asked = entity
-        followers = self._catalog.core_programs.of_followers(type(entity))
-        numbered = None if self.sequence is None else self._catalog.type_of(entity).numbered
-        number = 0 if numbered is None else getattr(entity, numbered)
+        if self.sequence is not None:
+            numbered = catalog.type_of(entity).numbered
+            number = 0 if numbered is None else getattr(entity, numbered)
+        followers = catalog.core_programs.of_followers(cls)
         counters = program.counters_of(self.key) if verb == SAVED and program.counters else ()
         return SaveQuestion(
             program.table, self.key, document, sources, expected, holds, verb, number, followers, counters
         )
 
     def take_saved(self, saved: SavedEntity) -> bool:
-        entity_type, written = self._catalog.type_of(self._asked), self.written
-        entity = entity_type.layout.read_back(self._asked, saved.document)
+        asked, written, catalog = self._asked, self.written, self._catalog
+        entity_type = catalog.entity_types[type(asked)]
+        version, document, is_new, is_source = saved
+        entity = entity_type.layout.read_back(asked, document)
         if entity is None:
             return False
-        if saved.is_source:
-            self._catalog.probes.check(entity_type.kind.cls, entity, {})
-        written.entity, written.version, written.created = self._shown(entity), saved.version, saved.is_new
+        if is_source:
+            catalog.probes.check(entity_type.kind.cls, entity, {})
+        written.entity = catalog.layouts[entity_type.kind.prefix].shown(entity)
+        written.version, written.created = version, is_new
         return True
 
     def _check_version(self, own: int) -> None:
@@ -338,8 +355,8 @@ class Save(WritingChange):
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
         if type(self) is not Save or (self._mode == "keep" and seen(self.key).body is not None):
             return None  # others decide otherwise
-        expected = 0 if self._mode == "create" else self._if_version
-        return self._question(SAVED, self._entity, self._refs, expected)
+        expected = self._if_version if self._mode == "save" else 0
+        return self._question(SAVED, self._entity_type, self._entity, self._refs, expected)
 
     def _check_values(self) -> None:
         self._entity_type.check_entity(self._entity)
@@ -456,15 +473,16 @@ class Patch(WritingChange):
             return None
         try:
             hints = {} if otherwise is None else self._catalog.type_of(otherwise).refs(otherwise)
+            expected, wanted = self._expected(root), otherwise if before is None else self._wanted(before)
+            entity_type = self._catalog.type_of(wanted)
             if before is None:
-                return self._question(SAVED, otherwise, hints, self._if_version)
-            wanted = self._wanted(before)
-            refs = self._catalog.type_of(wanted).refs(wanted)
+                return self._question(SAVED, entity_type, wanted, hints, expected)
+            refs = entity_type.refs(wanted)
         except OnereadError:
             return None  # `decide` raises it again, unless the entity has expired
         if otherwise is not None and refs != hints:
             return None
-        return self._question(PATCHED if otherwise is None else UPSERTED, wanted, refs, self._if_version)
+        return self._question(PATCHED if otherwise is None else UPSERTED, entity_type, wanted, refs, expected)
 
     def _left_by(self, before: EntityState) -> Any:
         return self._linked[2] if self._linked is not None and self._linked[1] is before else before.entity
@@ -497,15 +515,16 @@ class Delete(WritingChange):
         return deletion(self._catalog, self.key, attempt, sources)
 
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
-        entity = self._known_to_core(seen(self.key)) if type(self) is Delete else None
+        root = seen(self.key)
+        entity = self._known_to_core(root) if type(self) is Delete else None
         if entity is None or not isinstance(entity, self._model):
             return None
         left = self._catalog.any_type_of(self.key).tombstone_record(EntityState(entity, {}, {}))
         sources = ((),) * len(self._catalog.type_of(entity).references)
-        return self._asking(DELETED, entity, emitted_record.encode_record(left), sources, self._if_version)
+        return self._asking(DELETED, entity, emitted_record.encode_record(left), sources, self._expected(root))
 
     def take_saved(self, saved: SavedEntity) -> bool:
-        self.written.version, self.written.created = saved.version, False
+        self.written.version, self.written.created = saved[0], False
         return True
 
     def _goes(self, before: EntityState, rows: CommittedRows) -> bool:  # noqa: ARG002 - a delete does what the task would

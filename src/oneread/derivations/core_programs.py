@@ -58,8 +58,6 @@ class CoreProgram(NamedTuple):
 
     def holding(self, entity: Any) -> int | None:
         """A bit for each condition that is asked and holds; None where one cannot be asked."""
-        if not self.asked:
-            return 0
         found = 0
         try:
             for place, holds in self.asked:

@@ -16,6 +16,7 @@ from oneread.errors import Conflict, Outdated
 from oneread.models.versions import StoredSchema, decode, encode
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
+from oneread.store.engine import NeededRow
 from oneread.store.requests import Read
 from oneread.store.rows import VALUE, Cell, Row
 from oneread.transactions.change_log import log_of, log_of_entities
@@ -75,6 +76,11 @@ def fence_of(row: Row | None) -> bytes:
 def fence_in_cell(cell: Cell | None) -> bytes:
     """The value of the one cell of the fence row."""
     return _NEVER_CHANGED if cell is None else cell.value
+
+
+def needed_fence(seen: bytes) -> NeededRow:
+    """The fence row of a store whose fence is this one."""
+    return "system", FENCE_ROW, None if seen == _NEVER_CHANGED else seen
 
 
 def fence_in(schema: Row | None) -> bytes:

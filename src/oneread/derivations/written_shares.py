@@ -29,6 +29,8 @@ class WrittenShares:
 
     def __init__(self, by_kind: Mapping[bytes, tuple[_Share, ...]] = {}, percents: Mapping[type, float] = {}) -> None:
         self._by_kind = by_kind
+        self.leaves_out_some = bool(by_kind)
+        """Whether there are views that are not written for all entities."""
         self._percents = percents
 
     def left_out(self, key: bytes) -> frozenset[int]:

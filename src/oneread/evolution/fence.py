@@ -16,6 +16,7 @@ from oneread.derivations.schema_rows import (
     fence_in_cell,
     fence_of,
     is_moving,
+    needed_fence,
     refuse_overtaken,
     schema_and_fence,
     stored_logs,
@@ -26,6 +27,7 @@ from oneread.models.versions import StoredSchema, ViewState
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
+from oneread.store.engine import NeededRow
 from oneread.store.keys import number_and_generation
 from oneread.store.requests import Read
 from oneread.store.rows import Cell, Row
@@ -55,6 +57,7 @@ class Fence:
         self._seen = seen
         self._updating = threading.Lock()
         self._rests = not is_moving(seen)
+        self._needed = needed_fence(seen)
         self._prefixes: dict[type, bytes] = {view: each.prefix for view, each in catalog.views.items()}
         self._building = catalog.unready(building)
         self._catalog = catalog
@@ -80,6 +83,14 @@ class Fence:
         elif self._rests:
             store.changed = None  # nothing has to know what this transaction changes
 
+    @property
+    def needed(self) -> NeededRow | None:
+        """The fence row with which this program may write, and nothing has to know what changes.
+
+        None where it has to be read, and `check_writable` asked. A row that is not there has another value for it.
+        """
+        return self._needed if self._newer is None and not self.is_stale and self._rests else None
+
     def refresh(self) -> Plan[None]:
         """Reads the schema row again if it changed; one request and one row if not. Not inside a transaction."""
         (row,) = yield from Read("system", [FENCE_ROW])
@@ -88,6 +99,7 @@ class Fence:
             with self._updating:
                 if changes_of(seen) >= changes_of(self._seen):  # another thread may have a newer answer
                     self._update(stored)
+                    self._needed = needed_fence(seen)
                     self._seen, self._rests = seen, not is_moving(seen)
         self.is_stale = False
 

@@ -12,6 +12,7 @@ import msgspec
 
 from oneread.plans.counted import CompiledReads, CountedStore
 from oneread.plans.plan import Plan
+from oneread.store.engine import CompiledCommits, Requests
 from oneread.store.requests import Answer
 
 T = TypeVar("T")
@@ -82,6 +83,11 @@ class Atomically(Effect[T], Generic[T], frozen=True, gc=False):
     """
 
     run: Callable[[CountedStore], T]
+    compiled: Callable[[CompiledCommits, int], tuple[T, Requests] | None] | None = None
+    """Does the same by compiled code, at a time: the result, and its requests.
+
+    None, with nothing written, where only the function can.
+    """
 
 
 class Separately(Effect[T], Generic[T], frozen=True, gc=False):

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from oneread.plans.allowance import CURRENT, NOTHING, Allowance
+from oneread.store.engine import Requests
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Row
 
@@ -42,6 +43,20 @@ class HasCost(Protocol):
 
     @property
     def cost(self) -> Cost: ...
+
+
+class RoundCost:
+    """The cost of requests that took one round, counted when it is asked for."""
+
+    __slots__ = ("_requests",)
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    @property
+    def cost(self) -> Cost:
+        rows, sizes = zip(*self._requests, strict=True)
+        return Cost(len(rows), sum(rows), sum(sizes), 0, 1)
 
 
 class Trace:
@@ -90,6 +105,11 @@ class Trace:
             self._begun = (requests, rows, 0)
         self._reserved = True
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether each request is seen, or may be refused, before the next one."""
+        return self.allowance is not None or bool(self.observers)
+
     def release(self) -> None:
         """Nothing of this trace is under way any more."""
         begun, self._begun = self._begun, NOTHING
@@ -125,6 +145,12 @@ class Trace:
         else:
             self.allowance.begin(1, rows, size)
             self._begun = (self.requests, self.rows, self.bytes)
+
+    def count_round(self, requests: Requests) -> None:
+        """Counts requests that took one round."""
+        for rows, size in requests:
+            self.count(rows, size)
+        self._overlap(len(requests) - 1)
 
     def branch(self) -> Trace:
         """A trace for requests that are made at the same time as others; `join` adds its counts to this one."""

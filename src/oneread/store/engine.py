@@ -113,7 +113,7 @@ UPSERTED: Final = 3
 """It is there, and is changed; its sources are read."""
 
 
-class SaveQuestion(msgspec.Struct, frozen=True, gc=False):
+class SaveQuestion(NamedTuple):
     """One entity that is to be saved, as compiled code is asked."""
 
     program: bytes
@@ -138,10 +138,10 @@ class SaveQuestion(msgspec.Struct, frozen=True, gc=False):
     """That a new entity shows: the key of the settings, the range of the rows, the settings of one that is shown."""
 
 
-class SaveQuestions(msgspec.Struct, frozen=True, gc=False):
+class SaveQuestions(msgspec.Struct, frozen=True, weakref=True):
     """All entities of one commit."""
 
-    saves: Sequence[SaveQuestion]
+    saves: tuple[SaveQuestion, ...]
     now: int
     most_holders: int = 0
     """How many holders follow their source in its commit; a task has more of them follow."""
@@ -151,29 +151,38 @@ class SaveQuestions(msgspec.Struct, frozen=True, gc=False):
     """What follows from each is decided before the next one, as in a transaction; else after all of them."""
     followed: bytes = b""
     """The table of the feeds and change logs of the schema; empty where it has none."""
+    rows: tuple[NeededRow, ...] = ()
+    """Where no function in a transaction has read them."""
 
 
-class SavedEntity(msgspec.Struct, frozen=True, gc=False):
-    """What was decided about one entity; one that was deleted has no document."""
+Requests: TypeAlias = Sequence[tuple[int, int]]
+"""The rows and bytes of requests that Python would make, one after the other."""
 
-    version: int
-    document: bytes
-    is_new: bool
-    is_source: bool
-    """Holders may take its values."""
+SavedEntity: TypeAlias = tuple[int, bytes, bool, bool]
+"""Of one entity: its version, its document, whether it is new, and whether holders may take its values; one that was
+deleted has no document."""
 
 
-class DecidedSaves(msgspec.Struct, frozen=True, gc=False):
+class DecidedRows(Protocol):
+    """Rows as compiled code keeps them."""
+
+    def reads(self) -> RowsByTable:
+        """Those that were read."""
+        ...
+
+    def writes(self) -> RowsByTable:
+        """Those that are to be written: sorted, each key once."""
+        ...
+
+
+class DecidedSaves(NamedTuple):
     """What compiled code has decided, and not written yet."""
 
     saved: Sequence[SavedEntity]
-    reads: RowsByTable
-    writes: RowsByTable
-    """Sorted, each key once."""
-    requests: tuple[tuple[int, int], ...]
-    """The rows and bytes of the requests that Python would make for it."""
+    requests: Requests
     has_scanned: bool
     """It has read ranges."""
+    rows: DecidedRows
     checked: tuple[tuple[bytes, bytes], ...] = ()
     """Keys and documents of entities that have followed, at which Python has to look first."""
     is_complete: bool = True
@@ -431,6 +440,20 @@ class LocalReads(Protocol):
         self, table: Table, key: bytes, column: bytes, firsts: Sequence[FirstUnder]
     ) -> tuple[bytes | None, list[Column]]:
         """The value of one cell, and `column` of the first rows under each of several prefixes, all of one moment."""
+        ...
+
+
+@runtime_checkable
+class CompiledCommits(LocalReads, Protocol):
+    """An engine that can commit saves without a function in a transaction."""
+
+    def commit_compiled(self, asked: SaveQuestions, accept: Callable[[DecidedSaves], bool]) -> Requests | None:
+        """Has compiled code decide saves, and commits them in one transaction if they are accepted: their requests.
+
+        None, with nothing written, where that takes a function in a transaction: they are not accepted, rows are not as
+        expected, others write, or compiled code does not know what follows. It waits a few milliseconds at most. Raises
+        what `transaction` and `accept` raise.
+        """
         ...
 
 

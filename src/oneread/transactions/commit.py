@@ -18,7 +18,7 @@ import msgspec
 from oneread.errors import OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.engine import SavedEntity, SaveQuestion
+from oneread.store.engine import NeededRow, SavedEntity, SaveQuestion
 from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
@@ -266,6 +266,11 @@ class Commit:
 
 class WriteFence(Protocol):
     """What refuses commits of a program that a newer one has replaced. See docs/decisions/0016-the-fence.md."""
+
+    @property
+    def needed(self) -> NeededRow | None:
+        """The row of the fence with which `check_writable` need not be asked; None where it has to be."""
+        ...
 
     def check_writable(self, store: CountedStore, fence: Cell | None) -> None:
         """Raises SchemaMismatch unless this program may still write; `fence` is the value of `FENCE_ROW`."""

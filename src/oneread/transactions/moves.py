@@ -19,7 +19,7 @@ from oneread.errors import Corrupt, StoreMoved, Unavailable
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Atomically, Sleep
 from oneread.plans.plan import Plan
-from oneread.store.engine import NeededRow
+from oneread.store.engine import CompiledCommits, NeededRow, Requests
 from oneread.store.keys import view_prefix
 from oneread.store.requests import Found, Read
 from oneread.store.rows import UNDECODABLE, VALUE, Cell, Row, RowRange, Table
@@ -118,12 +118,16 @@ class _StoreHeld(Exception):
     """The store is being switched."""
 
 
-def atomically(run: Callable[[CountedStore], T]) -> Plan[T]:
+Compiled: TypeAlias = Callable[[CompiledCommits, int], tuple[T, Requests] | None]
+"""`Atomically.compiled`."""
+
+
+def atomically(run: Callable[[CountedStore], T], compiled: Compiled[T] | None = None) -> Plan[T]:
     """Runs a function in one transaction; while the store is switched, again until that has ended.
 
     What it changes is logged while the store is moved: that reads two rows and writes two, which no operation counts.
     Else a function that changes counters, or root rows without a look at the fence, costs a read of one row that is not
-    there.
+    there. `compiled` is asked first, and looks whether the store is moved.
 
     Raises:
         StoreMoved: the store has moved, or is a target and this is not its follower.
@@ -140,7 +144,7 @@ def atomically(run: Callable[[CountedStore], T]) -> Plan[T]:
 
     for _ in range(_TRIES):
         try:
-            result: T = yield Atomically(attempt)
+            result: T = yield Atomically(attempt, compiled)
         except _StoreHeld:
             yield Sleep(_PAUSE)
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from oneread.errors import NotUnique, OnereadError
 from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.engine import DecidedSaves, SaveQuestion, SaveQuestions
+from oneread.store.engine import CompiledCommits, DecidedSaves, Requests, SaveQuestion, SaveQuestions
 from oneread.store.keys import kind_part
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.rows import VALUE, Cell, EntityRow, Row, cells_of_entity
@@ -30,7 +30,7 @@ from oneread.transactions.loading import check_unchanged, load_rows, take_number
 from oneread.transactions.moves import atomically
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.refusals import is_refusal
-from oneread.transactions.root import Root, next_version, parse_root
+from oneread.transactions.root import BODY, NO_ROOT, Root, next_version, parse_root
 from oneread.transactions.root_rows import entity_in
 from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, Swap, swap
 from oneread.transactions.unit_of_work import HoldersRefused, UnitOfWork
@@ -40,6 +40,7 @@ MANY: Final = 100
 
 _pack: Final = msgspec.msgpack.Encoder().encode
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -64,14 +65,10 @@ class NativeCommitter(NativeSystem):
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
+        attempt, compiled = partial(self._commit_in, commit=commit), partial(self._commit_compiled, commit)
         if len(commit.changes) < MANY:
-            return atomically(lambda store: self._commit_in(store, commit))
-
-        def commit_many(store: CountedStore) -> list[bytes]:
-            with PausedCollector():
-                return self._commit_in(store, commit)
-
-        return atomically(commit_many)
+            return atomically(attempt, compiled)
+        return atomically(_without_collector(attempt), _without_collector(compiled))
 
     def _commit_in(self, store: CountedStore, commit: Commit) -> list[bytes]:
         """An attempt; again without the holders with which it could not be written (`_until_written`).
@@ -175,13 +172,9 @@ class NativeCommitter(NativeSystem):
         numbered = [each for each in commit.changes if each.sequence is not None]
         if numbered:
             take_numbers(numbered, partial(_read_row, store), self.name_of)
-        saves, seen = list[SaveQuestion](), partial(_read_root, store)
-        for change in commit.changes:
-            question = change.question(seen)
-            if question is None:
-                return None
-            saves.append(question)
-        if not saves:
+        questions = [change.question(partial(_read_root, store)) for change in commit.changes]
+        saves = tuple([each for each in questions if each is not None])
+        if not saves or len(saves) < len(questions):
             return None
         basis = commit.basis
         known = () if basis is None else (*basis.rows, *basis.followed)
@@ -195,7 +188,7 @@ class NativeCommitter(NativeSystem):
         Returns the tasks that it leaves.
         """
         store, logs = unit.store, self._followers.logs
-        read, roots, views = decided.reads[0], decided.writes[0], decided.writes[1]
+        read, roots, views = decided.rows.reads()[0], *decided.rows.writes()[:2]
         after = store.decided_rows("roots", [row for row in roots if kind_part(row[0]) in logs])
         before = store.decided_rows("roots", [row for row in read if row[0] in after])
         changed = [key for key, row in after.items() if entity_in(row) != entity_in(before[key])]
@@ -207,8 +200,45 @@ class NativeCommitter(NativeSystem):
 
     def _take_decided(self, changes: Sequence[Change], decided: DecidedSaves) -> bool:
         """Gives changes what was decided; False where Python has to decide, for one of them or for what follows."""
-        taken = all(change.take_saved(saved) for change, saved in zip(changes, decided.saved, strict=True))
-        return taken and all(itertools.starmap(self._followers.accepts, decided.checked))
+        for change, saved in zip(changes, decided.saved, strict=True):
+            if not change.take_saved(saved):
+                return False
+        return not decided.checked or all(itertools.starmap(self._followers.accepts, decided.checked))
+
+    def _commit_compiled(self, commit: Commit, store: CompiledCommits, now: int) -> tuple[list[bytes], Requests] | None:
+        """`Atomically.compiled` of a commit of changes alone."""
+        if commit.swaps or commit.basis is not None or commit.beside or commit.jobs or commit.unfollowed:
+            return None
+        commit.is_deciding = True
+        requests = self.commit_now(store, now, commit.changes)
+        commit.is_deciding = False
+        return None if requests is None else ([], requests)
+
+    def commit_now(self, store: CompiledCommits, now: int, changes: Sequence[Change]) -> Requests | None:
+        """Commits changes by compiled code alone, on what this program knows of the store; the requests of that.
+
+        None, with nothing written, where only `commit` can, or refuses. Raises what changes raise.
+        """
+        fence = self._fence.needed
+        if fence is None:
+            return None
+        questions, seen = list[SaveQuestion](), partial(_look_at_root, store)
+        try:
+            for change in changes:
+                question = None if change.sequence is not None else change.question(seen)
+                if question is None:
+                    return None
+                questions.append(question)
+        except OnereadError:  # of a row that cannot be read, for one: it is raised again there
+            return None
+        asked = SaveQuestions(tuple(questions), now, self._inline, followed=self._followed, rows=(fence,))
+        requests = store.commit_compiled(asked, partial(self._take_whole, changes))
+        size = len(fence[2]) if isinstance(fence[2], bytes) else 0
+        return None if requests is None else ((1, size), *requests)
+
+    def _take_whole(self, changes: Sequence[Change], decided: DecidedSaves) -> bool:
+        """`_take_decided`, of what a unit has nothing to add to."""
+        return decided.is_complete and self._take_decided(changes, decided)
 
     def _attempt_one(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
         """An attempt at a commit of one change.
@@ -364,6 +394,22 @@ class NativeCommitter(NativeSystem):
         """Raises SchemaMismatch unless this program may still write."""
         row = unit.load_one("system", FENCE_ROW)
         self._fence.check_writable(unit.store, None if row is None else row.get(VALUE))
+
+
+def _without_collector(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, while the garbage collector is paused."""
+
+    def paused(*given: P.args, **named: P.kwargs) -> T:
+        with PausedCollector():
+            return function(*given, **named)
+
+    return paused
+
+
+def _look_at_root(store: CompiledCommits, key: bytes) -> Root:
+    """The entity of a root row, and its own version."""
+    cell = store.point("roots", key, BODY)
+    return NO_ROOT if cell is None else Root(cell[1], cell[0], None, cell[1])
 
 
 def _read_root(store: CountedStore, key: bytes) -> Root:

@@ -54,6 +54,7 @@ class Twin:
                 self._compare(store, aside, before, commit, (*found, tasks))
             return tasks
 
+        patch.setattr(NativeCommitter, "commit_now", lambda *_given: None)  # each is decided in a transaction
         patch.setattr(NativeCommitter, "_attempt_first", attempt)
 
     def refuse_decided(self, error, found):
@@ -90,10 +91,10 @@ class Twin:
         self.in_turn += commit.basis is not None
         self.patched += isinstance(commit.changes[0], Patch)
         self.deleted += isinstance(commit.changes[0], Delete)
-        self.followed += any(each.is_source for each in decided.saved)
+        self.followed += any(is_source for *_of, is_source in decided.saved)
         self.sources += len(decided.checked)
         self.by_python += not decided.is_complete
-        self.holders += len(decided.writes[0]) - len(names)
+        self.holders += len(decided.rows.writes()[0]) - len(names)
         self.together += len(names) if len(names) > 1 else 0
         self.entries += sum(is_entry(row) for row in aside._rows._written.get("views", {}).values())
         self.logged += bool(aside._rows._written.get("system"))

@@ -65,7 +65,7 @@ from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
 from oneread.database.unfinished_commits import MOST_MARKERS
 from oneread.database.worker import Worker
-from oneread.derivations.changes import ChangeResult
+from oneread.derivations.changes import ChangeResult, Mode, Patch, Save
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import AnyView
 from oneread.errors import InvalidQuery, OnereadError, UsageError
@@ -78,6 +78,7 @@ from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
 from oneread.plans.arguments import UNCACHED, Age, check_function, check_iterable, check_returned
 from oneread.plans.effects import Random, Sleep
+from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.progress import (
     KEEP,
@@ -158,6 +159,8 @@ class Database(
         self._finders = {} if local is None else finders(operations, local, driver.now)
         self._pages = None if local is None else LocalPages(local, self._cipher, driver.now)
         self._lists: dict[Any, Listed] = operations.lists
+        # A commit may wait, which calls of the synchronous face do not.
+        self._unobserved: Performer | None = None if observers else driver
         driver.name_damaged = operations.catalog.name_damaged
         worker_driver = driver
         self._worker_driver = worker_driver
@@ -394,7 +397,7 @@ class Database(
             db.save(Customer(number=7, name="Bea", country="Iceland"), if_version=db.version(saved))
             ```
         """
-        saved: M = (self._write(self.operations.save(entity, "save", if_version, enqueue))).entity
+        saved: M = (self._save(entity, "save", if_version, enqueue)).entity
         self._wake_jobs(enqueue)
         return saved
 
@@ -406,7 +409,7 @@ class Database(
             db.create(Customer(number=7, name="Bea", country="Norway"))
             ```
         """
-        saved: M = (self._write(self.operations.save(entity, "create", jobs=enqueue))).entity
+        saved: M = (self._save(entity, "create", enqueue=enqueue)).entity
         self._wake_jobs(enqueue)
         return saved
 
@@ -418,7 +421,7 @@ class Database(
             customer, created = db.get_or_create(Customer(number=7, name="Bea", country="Norway"))
             ```
         """
-        written = self._write(self.operations.save(entity, "keep"))
+        written = self._save(entity, "keep")
         return written.entity, written.created
 
     @overload
@@ -520,6 +523,25 @@ class Database(
                 attach_outcome(each.entity, Outcome(each.version, trace, tuple(tasks)))
                 saved.append(each.entity)
         return saved
+
+    def _save(
+        self, entity: object, mode: Mode, if_version: int | None = None, enqueue: Iterable[Job] = ()
+    ) -> ChangeResult:
+        change = self.operations.saving(entity, mode, if_version)
+        if change is None:
+            return self._write(self.operations.save(entity, mode, if_version, enqueue))
+        return self._commit_one(change, enqueue)
+
+    def _commit_one(self, change: Save | Patch, enqueue: Iterable[Job]) -> ChangeResult:
+        """Commits one change; by one call, which may wait, where there is nothing to be awaited."""
+        driver = self._unobserved
+        if driver is not None and type(enqueue) is tuple and not enqueue:
+            cost = self.operations.commit_now(driver, change)
+            if cost is not None:
+                written = change.written
+                attach_outcome(written.entity, Outcome(written.version, cost))
+                return written
+        return self._write(self.operations.committed(change, enqueue))
 
     def _write(self, plan: Plan[tuple[ChangeResult, list[bytes]]]) -> ChangeResult:
         trace = self._trace()

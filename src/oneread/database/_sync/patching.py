@@ -13,7 +13,7 @@ from oneread.database._sync.transaction import UNGIVEN
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.operations import Operations
 from oneread.database.patches import own_version, take_changes, take_only_changes
-from oneread.derivations.changes import ChangeResult
+from oneread.derivations.changes import ChangeResult, Patch, Save
 from oneread.jobs.declared import Job
 from oneread.models.expressions import FieldChange
 from oneread.models.model import Model
@@ -32,6 +32,7 @@ class PatchVerbs:
 
     if TYPE_CHECKING:
 
+        def _commit_one(self, change: Save | Patch, enqueue: Iterable[Job]) -> ChangeResult: ...
         def _write(self, plan: Plan[tuple[ChangeResult, list[bytes]]]) -> ChangeResult: ...
         def _wake_jobs(self, jobs: object) -> None: ...
 
@@ -47,7 +48,10 @@ class PatchVerbs:
             ```
         """
         take_only_changes(type(entity), given, changes)
-        saved: M = (self._write(self.operations.upsert(entity, changes, enqueue))).entity
+        if self.operations.is_filled(entity):
+            saved: M = (self._write(self.operations.upsert(entity, changes, enqueue))).entity
+        else:
+            saved = (self._commit_one(self.operations.upserting(entity, changes), enqueue)).entity
         self._wake_jobs(enqueue)
         return saved
 
@@ -156,7 +160,7 @@ class PatchVerbs:
             ```
         """
         version = own_version(model, changes, if_version)
-        plan = self.operations.patch(model, take_changes(model, given, changes), changes, version, enqueue)
-        entity = (self._write(plan)).entity
+        change = self.operations.patching(model, take_changes(model, given, changes), changes, version)
+        entity = (self._commit_one(change, enqueue)).entity
         self._wake_jobs(enqueue)
         return entity

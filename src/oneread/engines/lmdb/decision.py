@@ -18,13 +18,20 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 from oneread.engines.lmdb import binding
 from oneread.engines.lmdb.binding import LmdbDatabase, LmdbTransaction
 from oneread.engines.lmdb.files import OpenedFiles, StoreFiles
-from oneread.engines.lmdb.runs import FEW, is_long
-from oneread.engines.lmdb.transaction import COMMITTED_ELSEWHERE, Attempt, Tables, check_acknowledged
+from oneread.engines.lmdb.transaction import COMMITTED_ELSEWHERE, Attempt, Tables, check_acknowledged, decide
 from oneread.engines.lmdb.translate import translate_commit
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import WriterJob
 from oneread.errors import OutcomeUnknown
-from oneread.store.engine import CORE_TABLES, AddQuestion, DecidedSaves, RowsByTable
+from oneread.store.engine import (
+    CORE_TABLES,
+    AddQuestion,
+    DecidedRows,
+    DecidedSaves,
+    Requests,
+    RowsByTable,
+    SaveQuestions,
+)
 from oneread.store.requests import Found
 from oneread.store.rows import Families, RowRange, Table
 
@@ -39,6 +46,9 @@ _LATE_SECONDS: Final = 1.0
 
 ADDED: Final = "add"
 """How adds to counters are committed by one call."""
+
+CORE: Final = "core"
+"""How transactions are committed that compiled code has decided."""
 
 OTHERS_WAIT: Final = "others wait"
 """Why the writer's thread commits what comes while others write."""
@@ -60,6 +70,8 @@ class SnapshotAttempt(Attempt):
     _number = 0
     _late = 0.0
     _scanned = False
+    _core: DecidedRows | None = None
+    """The rows of what compiled code has decided."""
 
     def __init__(self, tables: Tables, path: str) -> None:
         super().__init__(_NOT_BEGUN, tables, path, _CALLERS)
@@ -90,16 +102,19 @@ class SnapshotAttempt(Attempt):
         if first and transaction.id() == self._number + 1:
             return True
         return self._is_comparable() and all(
-            transaction.get(key, None, database) == value for database, several in self._read for key, value in several
+            transaction.get(key, None, database) == value
+            for database, several in self._reads()
+            for key, value in several
         )
 
     def commit(self, lmdb: Any, turn: int, files: OpenedFiles) -> bool | str | None:
         """Commits it by one call: why where that wrote nothing, None where the files are not the store's any more."""
-        writes = self._writes()
-        if not writes:
-            return "long run"
-        reads = tuple(self._read) if self._is_comparable() else None
-        committed: bool | str | None = lmdb.commit(turn, files, self._number, reads, writes)
+        core = None if self._decided is None else self._core
+        writes = self._writes() if core is None else ()
+        reads = None
+        if self._is_comparable():
+            reads = self._reads() if core is None else tuple(self._read)
+        committed: bool | str | None = lmdb.commit(turn, files, self._number, reads, writes, core)
         return committed
 
     def _is_comparable(self) -> bool:
@@ -111,27 +126,18 @@ class SnapshotAttempt(Attempt):
 
     def write_decided(self, decided: DecidedSaves) -> None:
         self._decided = decided
-        self.way = "core"
-        self._read += self._of_tables(decided.reads)
+        self._core = decided.rows
+        self.way = CORE
         self._scanned |= decided.has_scanned
 
-    def _of_tables(self, rows: RowsByTable) -> tuple[_TableRows, ...]:
-        """Rows that were decided, with the databases of their tables."""
-        tables = self._tables
-        return tuple([(tables[table], several) for table, several in zip(CORE_TABLES, rows, strict=True)])
+    def _reads(self) -> tuple[_TableRows, ...]:
+        """All that it has read, what compiled code read for it as well."""
+        core: RowsByTable = () if self._core is None else self._core.reads()
+        return (*self._read, *[(self._tables[table], rows) for table, rows in zip(CORE_TABLES, core, strict=False)])
 
     def _writes(self) -> tuple[_TableRows, ...]:
-        """What `apply` writes; nothing where that is more than rows put one after the other."""
-        decided = self._decided
-        if decided is not None and max(map(len, decided.writes)) < FEW:
-            return self._of_tables(decided.writes)
-        found: list[_TableRows] = []
-        for table, deleted, puts in self.sorted_writes():
-            if is_long(puts):
-                return ()
-            rows = (*[(key, None) for key in deleted], *puts)
-            found.append((self._tables[table], rows))
-        return tuple(found)
+        """What `apply` writes."""
+        return tuple([(self._tables[table], tuple(rows)) for table, rows in self._sorted_rows()])
 
     def _stored(self, table: Table, keys: list[bytes]) -> list[bytes | None]:
         get, database = self._transaction.get, self._tables[table]
@@ -154,7 +160,7 @@ class CallerCommits:
         self._files = files
         self._opened = files.opened()
         self._prepare = prepare
-        self._running: dict[int, weakref.ref[SnapshotAttempt]] = {}
+        self._running: dict[int, weakref.ref[SnapshotAttempt | SaveQuestions]] = {}
         self._ends = False
 
     def decide(self, run: Callable[[Attempt], Any], tables: Tables) -> SnapshotAttempt | str:
@@ -248,6 +254,50 @@ class CallerCommits:
         if added is None:
             self._raise_unknown()
         return added if type(added) is bool else None
+
+    def save(self, asked: SaveQuestions, accept: Callable[[DecidedSaves], bool], tables: Tables) -> Requests | None:
+        """Has compiled code decide saves on a snapshot, and commits them by one call; None where it wrote nothing."""
+        if self._ends or (self._running and self._deciding()):
+            return None
+        self._running[id(asked)] = weakref.ref(asked)
+        try:
+            late = time.monotonic() + _LATE_SECONDS
+            decided = self._decide_saves(asked, accept, tables)
+            if decided is None:
+                return None
+            reads = None if decided.has_scanned or time.monotonic() >= late else ()
+            return decided.requests if self._commit_rows(reads, decided.rows) else None
+        finally:
+            self._running.pop(id(asked), None)
+
+    def _decide_saves(
+        self, asked: SaveQuestions, accept: Callable[[DecidedSaves], bool], tables: Tables
+    ) -> DecidedSaves | None:
+        try:
+            decided = decide(self._lmdb, tables, asked, asked.rows)
+        except binding.Error:  # the writer's thread finds out why
+            return None
+        if isinstance(decided, str):
+            return None
+        try:
+            return decided if accept(decided) else None
+        except Exception:
+            self._check_files()
+            raise
+
+    def _commit_rows(self, reads: tuple[()] | None, rows: DecidedRows) -> bool:
+        """Commits what compiled code has decided; without `reads` only where nothing was committed since."""
+        try:
+            self._prepare()
+        except binding.Error:  # likewise
+            return False
+        try:
+            committed = self._lmdb.commit(self._turn.file, self._opened, 0, reads, (), rows)
+        except binding.Error as failure:
+            raise translate_commit(failure, self._path) from failure
+        if committed is None:
+            self._raise_unknown()
+        return committed is True
 
     def _raise_unknown(self) -> NoReturn:
         """The files that a commit went into are not the store's any more."""

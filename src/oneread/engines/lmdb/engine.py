@@ -21,7 +21,7 @@ from oneread.engines.lmdb import environment as environments
 from oneread.engines.lmdb.backup import copy_store
 from oneread.engines.lmdb.binding import LmdbDatabase, LmdbTransaction
 from oneread.engines.lmdb.comparison import SnapshotReading, begin_comparison
-from oneread.engines.lmdb.decision import ADDED, OTHERS_WAIT, SnapshotAttempt
+from oneread.engines.lmdb.decision import ADDED, CORE, OTHERS_WAIT, SnapshotAttempt
 from oneread.engines.lmdb.disk import DATA
 from oneread.engines.lmdb.environment import Environment, Settings
 from oneread.engines.lmdb.options import LmdbOptions
@@ -36,9 +36,12 @@ from oneread.store.engine import (
     AddQuestion,
     Capabilities,
     Column,
+    DecidedSaves,
     FirstUnder,
     KindComparison,
+    Requests,
     RowReads,
+    SaveQuestions,
     Scrubbed,
     Statistics,
 )
@@ -183,6 +186,16 @@ class LmdbEngine:
         if added is not None:
             environment.commits[ADDED] += 1
         return added
+
+    def commit_compiled(self, asked: SaveQuestions, accept: Callable[[DecidedSaves], bool]) -> Requests | None:
+        environment, tables = self._opened()
+        callers, writer = environment.callers, environment.writer
+        if callers is None or writer is None or not writer.is_idle():
+            return None
+        requests = callers.save(asked, accept, tables)
+        if requests is not None:
+            environment.commits[CORE] += 1
+        return requests
 
     def commits(self) -> dict[str, int]:
         environment = self._environment

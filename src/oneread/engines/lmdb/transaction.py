@@ -6,9 +6,9 @@ nothing, and reads see the job's own writes first. See "The store contract" of t
 
 from __future__ import annotations
 
+import contextlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice, repeat, takewhile
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -26,7 +26,6 @@ from oneread.store.engine import (
     Column,
     DecidedSaves,
     FirstUnder,
-    SavedEntity,
     SaveQuestions,
     StoredRow,
     differing,
@@ -163,7 +162,9 @@ class Attempt(embedded.RowWrites):
         """The rows that it puts by table and key, None for those that it deletes; what was decided as well."""
         decided, self._decided = self._decided, None
         if decided is not None:
-            self._buffer = {table: dict(rows) for table, rows in zip(CORE_TABLES, decided.writes, strict=True) if rows}
+            self._buffer = {
+                table: dict(rows) for table, rows in zip(CORE_TABLES, decided.rows.writes(), strict=True) if rows
+            }
         return self._buffer
 
     def write(self, asked: Request[Any]) -> Any:
@@ -194,7 +195,7 @@ class Attempt(embedded.RowWrites):
         """What it writes, by table: sorted by key, None for what it deletes."""
         decided = self._decided
         if decided is not None:
-            return zip(CORE_TABLES, decided.writes, strict=True)
+            return zip(CORE_TABLES, decided.rows.writes(), strict=True)
         return [(table, sorted(written.items())) for table, written in self._written.items()]
 
     def is_empty(self) -> bool:
@@ -289,31 +290,14 @@ class Attempt(embedded.RowWrites):
             raise _Abandoned
         if self._written:
             return None
-        transaction: Any = self._transaction
-        tables = tuple([self._tables[each] for each in CORE_TABLES])
-        questions: list[tuple[Any, ...]] = []
-        following: dict[bytes, None] = {}
-        for each in asked.saves:
-            program = program_of(each.program)
-            if program is None:
-                return None
-            given = each.key, each.document, each.sources, each.expected, each.holds, each.verb, each.number
-            questions.append((program, *given, each.counters))
-            if each.followers:
-                following.update(dict.fromkeys(each.followers))
-        followers = tuple([each for each in map(program_of, following) if each is not None]) if following else ()
         try:
-            found = transaction.decide(
-                tables, tuple(questions), asked.now, followers, asked.most_holders, asked.known, asked.is_in_turn,
-                asked.followed,
-            )  # fmt: skip
+            found = decide(self._transaction, self._tables, asked)
         except binding.Error as failure:
             raise translate(failure, self._path) from failure
-        if type(found) is str:
+        if isinstance(found, str):
             self.note_left(found)
             return None
-        saved, *rest = found
-        return DecidedSaves([SavedEntity(*each) for each in saved], *rest)
+        return found
 
     def note_left(self, why: str) -> None:
         """Takes note of why the core has left a decision to Python."""
@@ -331,14 +315,46 @@ class Attempt(embedded.RowWrites):
         row_format.encode_values(table, values, stamp, self._written.setdefault(table, {}))
 
 
-@lru_cache(maxsize=1024)
+_PROGRAMS: Final[dict[bytes, Any]] = {}
+"""Programs by their tables; None for one that is larger than programs may be."""
+_MOST_PROGRAMS: Final = 1024
+
+_TOO_LARGE: Final = "too long"
+"""Why Python decides what has such a program: as compiled code says of what is beyond a limit."""
+
+
+def decide(by: Any, tables: Tables, asked: SaveQuestions, *rows: Any) -> DecidedSaves | str:
+    """What compiled code decides, in a transaction or by an environment; or why Python has to."""
+    while True:
+        found = by.decide(
+            tables, asked.saves, asked.now, _PROGRAMS, asked.most_holders, asked.known, asked.is_in_turn,
+            asked.followed, *rows,
+        )  # fmt: skip
+        if found is not NotImplemented:
+            return found if type(found) is str else DecidedSaves._make(found)
+        if not _learn_programs(asked):
+            return _TOO_LARGE
+
+
+def _learn_programs(asked: SaveQuestions) -> bool:
+    """Reads the programs of questions; whether each question has one."""
+    tables = {table for each in asked.saves for table in (each.program, *each.followers)}
+    found = {table: program_of(table) for table in tables}
+    _PROGRAMS.update(found)
+    return all(found[each.program] is not None for each in asked.saves)
+
+
 def program_of(table: bytes) -> Any:
     """The program of a table; None for one that is larger than programs may be."""
     assert binding.Program is not None, "asked only where it is"
-    try:
-        return binding.Program(table)
-    except ValueError:
-        return None
+    program = _PROGRAMS.get(table)
+    if program is None:
+        if len(_PROGRAMS) > _MOST_PROGRAMS:
+            _PROGRAMS.clear()
+        with contextlib.suppress(ValueError):
+            program = binding.Program(table)
+        _PROGRAMS[table] = program
+    return program
 
 
 def read(transaction: LmdbTransaction, database: LmdbDatabase, asked: Read) -> list[Row | None]:

@@ -27,8 +27,9 @@ NUMBERS = [0, 1, -1, 2, 4096, 2**31 - 1, -(2**31), 2**31, 2**32 + 1, 2**63 - 1, 
 OTHERS = [None, True, "", "text", 1.5, (), [], {}, b"".join, object(), bytearray(b"a"), memoryview(b"a"), ((),), [[]]]
 CALLS = {
     native.Environment: {
-        "add": 4, "are_files": 1, "begin": 2, "cell": 2, "close": 0, "column": 5, "commit": 5, "copyfd": 2, "info": 0,
-        "open_db": 3, "reader_check": 0, "readers": 0, "stat": 0, "together": 3, "__enter__": 0, "__exit__": 3,
+        "add": 4, "are_files": 1, "begin": 2, "cell": 2, "close": 0, "column": 5, "commit": 6, "copyfd": 2,
+        "decide": 9, "info": 0, "open_db": 3, "reader_check": 0, "readers": 0, "stat": 0, "together": 3,
+        "__enter__": 0, "__exit__": 3,
     },
     native.Transaction: {
         "abort": 0, "commit": 0, "cursor": 1, "decide": 8, "delete": 2, "get": 3, "id": 0, "put": 3, "stat": 1,
@@ -38,6 +39,7 @@ CALLS = {
         "delete": 0, "first": 0, "item": 0, "iternext": 0, "iterprev": 0, "key": 0, "last": 0, "next": 0, "prev": 0,
         "putmulti": 2, "set_key": 1, "set_range": 1, "__enter__": 0, "__exit__": 3, "__iter__": 0,
     },
+    native.Decided: {"reads": 0, "writes": 0},
 }  # fmt: skip
 ENDS = {"abort", "close", "commit", "__exit__"}
 MAKES = {
@@ -46,12 +48,14 @@ MAKES = {
         ("cell", 2),
         ("column", 5),
         ("open_db", 3),
-        ("commit", 5),
+        ("commit", 6),
+        ("decide", 8),
         ("add", 4),
         ("together", 3),
     ],
     native.Transaction: [("cursor", 1), ("get", 3), ("put", 3)],
     native.Cursor: [("putmulti", 2), ("set_range", 1), ("iternext", 0)],
+    native.Decided: [("writes", 0)],
 }
 NAMES = [
     "db", "write", "turn", "files", "snapshot", "reads", "writes", "fd", "compact", "key", "txn", "create", "default",
@@ -146,8 +150,9 @@ class Calls:
                 self.made.remove(target)
             return
         self.counts["answered"] += 1
-        if type(answer).__module__ == native.__name__ and len(self.made) < 40:
-            self.made.append(answer)
+        for each in answer if type(answer) is tuple else (answer,):
+            if type(each).__module__ == native.__name__ and len(self.made) < 40:
+                self.made.append(each)
 
     def _arguments(self, target, name, count):
         """What the call takes, most of the time; each argument may be something else, by another name or missing."""
@@ -161,18 +166,26 @@ class Calls:
             "delete": lambda: (self._bytes(),)[:count],
             "__exit__": lambda: self._random.choice([(None,) * 3, (TypeError, TypeError(), None), ()]),
             "copyfd": lambda: (self._nothing,),
-            "commit": lambda: (self._turn, self._files(), self._last(target), self._rows(), self._rows()),
+            "commit": lambda: (
+                self._turn,
+                self._files(),
+                self._last(target),
+                self._rows(),
+                self._rows(),
+                self._one(native.Decided),
+            ),
             "add": lambda: (self._turn, self._files(), self._tables(), self._added()),
             "decide": lambda: (
-                tuple(self._one(native.Database) for _ in range(4)),
-                self._random.choice([(), ((None,) * 8,)]),
+                {name: self._one(native.Database) for name in ("roots", "views", "counts", "system")},
+                self._random.choice([(), ((b"a", b"k", b"", (), None, 0, 0, 0, (b"b",), ()),)]),
                 self._random.choice([1, Hostile(self)]),
-                (),
+                self._random.choice([{}, {b"a": None, b"b": None}]),
                 self._random.choice([1, Hostile(self)]),
                 self._random.choice([(), (self._bytes(),)]),
                 self._random.choice([True, False, Hostile(self)]),
                 self._bytes(),
-            ),
+                self._random.choice([(), (("roots", self._bytes(), None),)]),
+            )[:count],
             "are_files": lambda: (self._files(),),
             "cell": lambda: (self._one(native.Database), self._bytes()),
             "column": lambda: (

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oneread.store.engine import CORE_TABLES
+
 SIZE = 1 << 24
 
 
@@ -400,6 +402,10 @@ class Closing:
         return 1
 
 
+MAIN = dict.fromkeys(CORE_TABLES)
+"""Tables that are all the main database."""
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -407,9 +413,10 @@ class Closing:
         lambda environment: environment.open_db(b"rows", create=Closing(environment)),
         lambda environment: environment.copyfd(Closing(environment)),
         lambda environment: environment.copyfd(1, compact=Closing(environment)),
-        lambda environment: environment.begin().decide((None,) * 4, (), 1, (), Closing(environment), (), False, b""),
+        lambda environment: environment.begin().decide(MAIN, (), 1, {}, Closing(environment), (), False, b""),
+        lambda environment: environment.decide(MAIN, (), 1, {}, 1, (), Closing(environment), b"", ()),
     ],
-    ids=["begin", "open_db", "copyfd", "compact", "decide"],
+    ids=["begin", "open_db", "copyfd", "compact", "decide", "decide alone"],
 )
 def test_an_argument_that_closes_the_environment_is_asked_first(native, tmp_path, call):
     with pytest.raises(native.Error, match="it was closed"):

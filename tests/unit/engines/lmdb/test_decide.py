@@ -9,13 +9,13 @@ from itertools import chain
 from types import SimpleNamespace
 
 import pytest
-from msgspec.structs import replace
 
 from oneread import connect
 from oneread.engines.lmdb import binding
 from oneread.engines.lmdb.transaction import Attempt
 from oneread.errors import Conflict, OnereadError
 from oneread.store.engine import CORE_TABLES, DELETED, PATCHED, SAVED, UPSERTED
+from oneread.transactions.native import NativeCommitter
 from tests.unit.derivations.known_to_core import FED, KNOWN, Chance, FedChance
 from tests.unit.derivations.test_core_programs import do
 
@@ -40,7 +40,7 @@ def store(request, tmp_path_factory):
                 kept.append(db.save(chance.entity()))
         questions, followed = questions_about(db, chance, kept)
     with native.open(str(folder), max_dbs=8, map_size=1 << 26, sync=False) as environment:
-        tables = tuple(environment.open_db(name.encode(), create=False) for name in CORE_TABLES)
+        tables = {name: environment.open_db(name.encode(), create=False) for name in CORE_TABLES}
         yield SimpleNamespace(environment=environment, tables=tables, questions=questions, followed=followed)
 
 
@@ -54,6 +54,7 @@ def questions_about(db, chance, kept):
         raise Conflict("asked, and no more")
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NativeCommitter, "commit_now", lambda *_given: None)
         patch.setattr(Attempt, "decide_saves", note)
         while len(questions) < 300:
             with suppress(OnereadError):
@@ -61,20 +62,19 @@ def questions_about(db, chance, kept):
     return questions, followed.pop()
 
 
-def question_of(asked):
-    """A question as the call takes it."""
-    given = asked.key, asked.document, asked.sources, asked.expected, asked.holds, asked.verb, asked.number
-    return (native.Program(asked.program), *given, asked.counters)
+def programs_of(*questions):
+    """The programs of questions and of their followers."""
+    tables = {table for asked in questions for table in (asked.program, *asked.followers)}
+    return {table: native.Program(table) for table in tables}
 
 
-def followers_of(asked):
-    return tuple(map(native.Program, asked.followers))
-
-
-def decide(store, transaction, asked):
-    return transaction.decide(
-        store.tables, (question_of(asked),), NOW, followers_of(asked), INLINE, (), True, store.followed
-    )
+def decide(store, by, *questions, rows=(), **given):
+    """What a transaction decides of questions, or the environment if rows are given."""
+    asked = {
+        "tables": store.tables, "questions": questions, "now": NOW, "programs": programs_of(*questions),
+        "most_holders": INLINE, "known": (), "is_in_turn": True, "followed": store.followed,
+    }  # fmt: skip
+    return by.decide(**asked | given, **({"rows": rows} if by is store.environment else {}))
 
 
 def mutated(chance, data):
@@ -104,8 +104,10 @@ def test_each_question_is_answered(store):
     assert len({each for each in answers if type(each) is str}) > 1
     verbs = {asked.verb for asked, each in zip(store.questions, answers, strict=True) if each in saved}
     assert verbs == {SAVED, PATCHED, DELETED, UPSERTED}
-    assert sum(is_complete for *_decided, is_complete in saved) > 40
-    for [(_version, document, *_of)], _reads, writes, requests, *_said in saved:
+    assert sum(each[-1] for each in saved) > 40, "complete ones"
+    for [(_version, document, *_of)], requests, _scanned, decided, *_said in saved:
+        writes = decided.writes()
+        assert [len(table) for table in decided.reads()] > [0] * len(CORE_TABLES)
         assert any((document or b"m:e") in row for _key, row in writes[0])
         assert all([key for key, _row in rows] == sorted({key for key, _row in rows}) for rows in writes)
         assert sum(count for count, _size in requests[1:]) >= sum(map(len, writes))
@@ -119,7 +121,7 @@ def test_mutated_documents_and_keys(store):
             document, key = mutated(chance, asked.document), asked.key
             if chance.random() < 0.3:
                 key = mutated(chance, key)
-            found = decide(store, reading, replace(asked, document=document, key=key))
+            found = decide(store, reading, asked._replace(document=document, key=key))
             assert type(found) in (str, tuple)
 
 
@@ -129,14 +131,14 @@ def test_mutated_rows(store):
         writing = store.environment.begin(write=True)
         for _ in range(10):
             asked = chance.choice(store.questions)
-            for table in store.tables:
+            for table in map(store.tables.get, CORE_TABLES):
                 rows = list(writing.cursor(table))
                 for key, value in chance.sample(rows, min(len(rows), 4)):
                     writing.put(key, mutated(chance, value) or b"\0", db=table)
             for key in (asked.key, *chain(*asked.sources)):
-                value = writing.get(key, None, store.tables[0])
+                value = writing.get(key, None, store.tables["roots"])
                 if value is not None and chance.random() < 0.5:
-                    writing.put(key, mutated(chance, value) or b"\0", db=store.tables[0])
+                    writing.put(key, mutated(chance, value) or b"\0", db=store.tables["roots"])
             assert type(decide(store, writing, asked)) in (str, tuple)
         writing.abort()
 
@@ -146,18 +148,17 @@ def test_mutated_tables(store):
     with store.environment.begin() as reading:
         for _ in range(ROUNDS):
             asked = chance.choice(store.questions)
+            table = mutated(chance, asked.program)
             try:
-                program = native.Program(mutated(chance, asked.program))
+                programs = programs_of(asked) | {table: native.Program(table)}
             except ValueError:
                 refused += 1
                 continue
             count = len(asked.sources)
             for sources in (asked.sources, (*asked.sources, ())[: count + 1], asked.sources[:-1]):
-                question = (program, asked.key, asked.document, sources, *question_of(asked)[4:])
+                question = asked._replace(program=table, sources=sources)
                 with suppress(TypeError):  # another number of references
-                    reading.decide(
-                        store.tables, (question,), NOW, followers_of(asked), INLINE, (), False, store.followed
-                    )
+                    decide(store, reading, question, programs=programs, is_in_turn=False)
     assert refused > ROUNDS // 4
 
 
@@ -166,38 +167,90 @@ def test_mutated_tables_of_feeds_and_logs(store):
     with store.environment.begin() as reading:
         for _ in range(ROUNDS):
             asked = chance.choice(store.questions)
-            followed = mutated(chance, store.followed)
-            programs = followers_of(asked)
-            found = reading.decide(store.tables, (question_of(asked),), NOW, programs, INLINE, (), True, followed)
+            found = decide(store, reading, asked, followed=mutated(chance, store.followed))
             refused += found == "not a program"
     assert not store.followed or refused > ROUNDS // 20
 
 
 @pytest.mark.parametrize("given", [None, b"", (), 7, "text", (b"",) * 5, [1]])
 def test_arguments_of_other_types(store, given):
-    question, programs = question_of(store.questions[0]), followers_of(store.questions[0])
+    asked, programs = store.questions[0], programs_of(store.questions[0])
+    rows = (("system", b"fence", True),)
+    right = [store.tables, (asked,), NOW, programs, INLINE, (asked.key,), False, store.followed]
     with store.environment.begin() as reading:
-        right = [store.tables, (question,), NOW, programs, INLINE, (question[1],), False, store.followed]
-        assert reading.decide(*right)
-        for place in range(len(question)):
-            calls = [[*right[:place], given, *right[place + 1 :]]] if place < len(right) else []
-            calls += [[right[0], ((*question[:place], given, *question[place + 1 :]),), *right[2:]]]
-            for call in calls:
-                with suppress(TypeError, ValueError, OverflowError, binding.Error):
-                    assert type(reading.decide(*call)) in (str, tuple)
+        for call, arguments in ((reading.decide, right), (store.environment.decide, [*right, rows])):
+            assert call(*arguments)
+            wrong = [[*arguments[:place], given, *arguments[place + 1 :]] for place in range(len(arguments))]
+            for place in range(len(asked)):
+                question = (*asked[:place], given, *asked[place + 1 :])
+                wrong.append([right[0], (question,), *arguments[2:]])
+            wrong += [[*arguments[:3], programs | {asked.program: given}, *arguments[4:]]]
+            wrong += [[right[0] | {"views": given}, *arguments[1:]], [*right, (rows[0], given)], [*right, (given,)]]
+            for each in wrong:
+                with suppress(TypeError, ValueError, OverflowError, KeyError, binding.Error):
+                    assert type(call(*each)) in (str, tuple, type(NotImplemented))
         with pytest.raises(TypeError):
             native.Program(given if type(given) is not bytes else 7)
     with pytest.raises(binding.Error):
         reading.decide(*right)  # it has ended
 
 
+def test_programs_that_are_not_given(store):
+    asked = next(each for each in store.questions if each.followers)
+    with store.environment.begin() as reading:
+        for table in (asked.program, *asked.followers):
+            programs = programs_of(asked)
+            del programs[table]
+            assert decide(store, reading, asked, programs=programs) is NotImplemented
+            programs[table] = None
+            found = decide(store, reading, asked, programs=programs)
+            assert (found is NotImplemented) == (table == asked.program)
+
+
+def test_an_environment_decides_as_its_transactions_do(store):
+    for asked in store.questions:
+        with store.environment.begin() as reading:
+            found = decide(store, reading, asked)
+        alone = decide(store, store.environment, asked)
+        if type(found) is str:
+            assert alone == found
+        else:
+            assert (alone[:3], alone[4:]) == (found[:3], found[4:])
+            assert (alone[3].reads(), alone[3].writes()) == (found[3].reads(), found[3].writes())
+
+
+@pytest.mark.parametrize("count", [1, 16, 17])
+def test_rows_that_are_needed(store, count):
+    asked = next(each for each in store.questions if type(of_environment(store, each, ())) is tuple)
+    with store.environment.begin(write=True) as writing:
+        for number in range(count):
+            writing.put(b"n%02d" % number, ROW + b"as it is", db=store.tables["system"])
+        writing.put(b"spelled", b"\0", db=store.tables["system"])
+    right = tuple(("system", b"n%02d" % number, b"as it is") for number in range(count))
+    found = of_environment(store, asked, right)
+    assert (found == "other rows") == (count == 17)
+    for last in (b"as it was", None):
+        assert of_environment(store, asked, (*right[1:], ("system", b"n00", last))) == "other rows"
+    for last in (True, b""):
+        assert of_environment(store, asked, (("system", b"absent", last), *right[1:])) == "other rows"
+    assert of_environment(store, asked, (("system", b"spelled", True),)) == "other rows"
+    assert type(of_environment(store, asked, (("system", b"absent", None), ("system", b"n00", True)))) is tuple
+
+
+ROW = (1 << 45 | 7).to_bytes(6, "big")
+
+
+def of_environment(store, asked, rows):
+    return decide(store, store.environment, asked, rows=rows)
+
+
 def test_patches_of_one_entity_twice_are_for_python(store):
     """The second was made of what is stored."""
-    patches = [question_of(each) for each in store.questions if each.verb == PATCHED]
+    patches = [each for each in store.questions if each.verb == PATCHED]
     with store.environment.begin() as reading:
 
         def decided(*questions):
-            return type(reading.decide(store.tables, questions, NOW, (), 0, (), True, b"")) is tuple
+            return type(decide(store, reading, *questions, most_holders=0)) is tuple
 
         alone = [each for each in patches if decided(each)]
         assert alone

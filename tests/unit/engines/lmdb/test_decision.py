@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oneread import Aggregate, Index, Key, Model, Schema, by, connect, count, newest
+from oneread.derivations.changes import Save
 from oneread.engines.lmdb import LmdbEngine, binding
-from oneread.engines.lmdb.row_format import encode
 from oneread.engines.lmdb.transaction import JobWork
 from oneread.engines.lmdb.turn import Turn
 from oneread.errors import LimitExceeded, OutcomeUnknown, StoreReplaced, Unavailable
-from oneread.store.engine import DecidedSaves
+from oneread.store.engine import SaveQuestions
 from oneread.store.requests import Increment, Scan
 from oneread.store.rows import Cell, RowRange
 from tests.failures.stores import keys, put, row, until
@@ -89,25 +89,35 @@ def test_a_function_is_decided_and_committed_in_its_callers_thread(engine, monke
 
 
 @pytest.mark.parametrize("looks", [False, True], ids=["nothing behind it", "reads and writes behind it"])
-@pytest.mark.parametrize("number", [1, 40], ids=["few rows", "a long run"])
+@pytest.mark.parametrize("number", [1, 400], ids=["few rows", "a long run"])
 @pytest.mark.parametrize("way", ["by one call", "by the writer's thread"])
-def test_what_compiled_code_decided_is_written(engine, request, looks, number, way):
-    wanted = [(b"v%02d" % n, row(b"x" * 500)) for n in range(number)]
-    puts = tuple((key, encode("views", key, value)) for key, value in wanted)
-    decided = DecidedSaves([], ((), (), (), ()), (((b"a", None),), puts, (), ()), (), has_scanned=False)
-    if way == "by the writer's thread":
-        threading.Timer(0.05, request.getfixturevalue("elsewhere").give_back).start()
+def test_what_compiled_code_decided_is_written(path, looks, number, way):
+    with connect(f"lmdb://{path}?durability=none", Schema(Line, LinesOfKind), workers=0) as db:
+        engine, changes = db._driver.engine, [Save(db.operations.catalog, Line(number=each)) for each in range(number)]
+        asked = SaveQuestions(tuple(change.question(None) for change in changes), 7)
+        until(engine._environment.writer.is_idle)
+        turn, calls = Turn(f"{path}/writer.lock"), []
 
-    def function(rows):
-        rows.write_decided(decided)
-        if looks:
-            assert rows.read("roots", [b"a"]) == [None]
-            assert rows.read("views", [b"v00"]) == [row(b"x" * 500)]
-            rows.replace("roots", {b"own": row(b"1")})
+        def function(rows):
+            calls.append(rows)
+            decided = rows.decide_saves(asked)
+            rows.write_decided(decided)
+            if looks:
+                assert rows.read_roots([changes[0].key])[0].body == decided.saved[0][1]
+                assert rows.read("views", [b"own"]) == [None]
+                rows.replace("roots", {b"own": row(b"1")})
+            if way != "by one call" and len(calls) == 1:
+                assert turn.take(0, lambda: True)
+                threading.Timer(0.05, turn.give_back).start()
 
-    engine.transaction(function, 5)
-    assert keys(engine) == ([b"own"] if looks else [])
-    assert engine.answer(Scan("views", ALL, 100)) == wanted
+        engine.transaction(function, 5)
+        found = dict(engine.answer(Scan("roots", ALL, 1000)))
+        assert found.pop(b"own", None) == (row(b"1") if looks else None)
+        assert sorted(found) == sorted(change.key for change in changes)
+        assert len(engine.answer(Scan("views", ALL, 1000))) == number
+        assert [db.get(Line, each) for each in range(number)] == [Line(number=each) for each in range(number)]
+        assert not db.verify().faults or looks
+        turn.close()
 
 
 def test_a_store_that_waits_for_the_disk_commits_in_groups(path):
@@ -409,7 +419,7 @@ def test_commits_are_counted_by_what_made_them(engine):
     changed = Function(meanwhile=commit_of_another(engine, b"a"))
     assert counted(engine, lambda: engine.transaction(changed, 5)) == {"changed": 1}
     long = Function(lambda rows: rows.replace("views", {b"%04d" % n: row(bytes(100)) for n in range(2000)}))
-    assert counted(engine, lambda: engine.transaction(long, 5)) == {"long run": 1}
+    assert counted(engine, lambda: engine.transaction(long, 5)) == {"snapshot": 1}, "a long run, too"
 
     def raises(_rows):
         raise ZeroDivisionError

@@ -1,3 +1,5 @@
+import os
+import random
 from contextlib import contextmanager
 
 import pytest
@@ -88,3 +90,30 @@ def test_only_a_run_of_pages_moves_what_follows(environment, size, moves):
         put_sorted(spy, database, [(b"000050-%03d" % number, b"v" * 300) for number in range(size)])
         assert bool(spy.deleted) == moves
         assert len(list(transaction.cursor(database))) == 100 + size
+
+
+@pytest.mark.skipif(not binding.COMMITS_DECISIONS, reason="oneread-native is not installed")
+@pytest.mark.parametrize("seed", range(8))
+def test_one_call_puts_runs_as_the_writers_thread_does(tmp_path, seed):
+    """The same entries, on as many pages."""
+    chance, expected = random.Random(seed), {}
+    turn = os.open(tmp_path / "turn", os.O_RDWR | os.O_CREAT)
+    with binding.open_environment(str(tmp_path), map_size=1 << 30, sync=False, max_dbs=2) as environment:
+        ours, theirs = (environment.open_db(name) for name in (b"ours", b"theirs"))
+        for _ in range(30):
+            start, size = chance.randrange(4000), chance.choice([1, 40, 300, 2000])
+            stop = start + chance.choice([3, 15, 16, 200, 900])
+            puts = [(b"%05d" % number, b"v" * size) for number in range(start, stop)]
+            gone = chance.sample(sorted(expected), min(len(expected), chance.choice([0, 0, 5, 200])))
+            writes = dict.fromkeys(gone) | dict(puts)
+            number = environment.info()["last_txnid"]
+            assert environment.commit(turn, (), number, None, ((ours, tuple(sorted(writes.items()))),)) is True
+            with environment.begin(write=True) as transaction:
+                for key in sorted(writes.keys() - dict(puts)):
+                    transaction.delete(key, db=theirs)
+                put_sorted(transaction, theirs, puts)
+            expected = {key: value for key, value in (expected | writes).items() if value is not None}
+            with environment.begin() as transaction:
+                assert list(transaction.cursor(ours)) == sorted(expected.items())
+                assert transaction.stat(ours)["leaf_pages"] == transaction.stat(theirs)["leaf_pages"]
+    os.close(turn)
