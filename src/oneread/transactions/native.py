@@ -172,9 +172,8 @@ class NativeCommitter(NativeSystem):
         numbered = [each for each in commit.changes if each.sequence is not None]
         if numbered:
             take_numbers(numbered, partial(_read_row, store), self.name_of)
-        questions = [change.question(partial(_read_root, store)) for change in commit.changes]
-        saves = tuple([each for each in questions if each is not None])
-        if not saves or len(saves) < len(questions):
+        saves = _questions_of(commit.changes, partial(_read_root, store))
+        if not saves:
             return None
         basis = commit.basis
         known = () if basis is None else (*basis.rows, *basis.followed)
@@ -220,18 +219,15 @@ class NativeCommitter(NativeSystem):
         None, with nothing written, where only `commit` can, or refuses. Raises what changes raise.
         """
         fence = self._fence.needed
-        if fence is None:
+        if fence is None or any(each.sequence is not None for each in changes):
             return None
-        questions, seen = list[SaveQuestion](), partial(_look_at_root, store)
         try:
-            for change in changes:
-                question = None if change.sequence is not None else change.question(seen)
-                if question is None:
-                    return None
-                questions.append(question)
+            saves = _questions_of(changes, partial(_look_at_root, store))
         except OnereadError:  # of a row that cannot be read, for one: it is raised again there
             return None
-        asked = SaveQuestions(tuple(questions), now, self._inline, followed=self._followed, rows=(fence,))
+        if not saves:
+            return None
+        asked = SaveQuestions(saves, now, self._inline, followed=self._followed, rows=(fence,))
         requests = store.commit_compiled(asked, partial(self._take_whole, changes))
         size = len(fence[2]) if isinstance(fence[2], bytes) else 0
         return None if requests is None else ((1, size), *requests)
@@ -394,6 +390,17 @@ class NativeCommitter(NativeSystem):
         """Raises SchemaMismatch unless this program may still write."""
         row = unit.load_one("system", FENCE_ROW)
         self._fence.check_writable(unit.store, None if row is None else row.get(VALUE))
+
+
+def _questions_of(changes: Sequence[Change], seen: Callable[[bytes], Root]) -> tuple[SaveQuestion, ...] | None:
+    """The question of each change; None where one has none."""
+    questions: list[SaveQuestion] = []
+    for change in changes:
+        question = change.question(seen)
+        if question is None:
+            return None
+        questions.append(question)
+    return tuple(questions)
 
 
 def _without_collector(function: Callable[P, T]) -> Callable[P, T]:
