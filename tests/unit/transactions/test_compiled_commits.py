@@ -10,16 +10,18 @@ import pytest
 
 from oneread import Copy, Index, Key, Model, Schema, add, by, connect
 from oneread.costs.budgets import budget
+from oneread.derivations.changes import Save
 from oneread.engines.lmdb import binding, decision
 from oneread.engines.lmdb.transaction import JobWork
 from oneread.engines.lmdb.turn import Turn
 from oneread.errors import AlreadyExists, Conflict, InvalidValue, NotFound, OnereadError, StoreReplaced, Unavailable
 from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, RowRange
+from oneread.transactions.commit import Commit
 from oneread.transactions.system_rows import FENCE_ROW
 from tests.failures.stores import until
 from tests.unit.derivations.known_to_core import FED, FED_BY_PYTHON, KNOWN, Chance, FedChance
-from tests.unit.derivations.test_core_programs import do
+from tests.unit.derivations.test_core_programs import Lamp, Lamps, Sale, Shop, ShopOf, Town, TownOf, do, refuse
 
 if not binding.NATIVE:
     pytest.skip(f"no call commits: {binding.NATIVE.why}", allow_module_level=True)
@@ -225,6 +227,26 @@ def test_a_name_that_no_copy_can_hold_is_not_written(lines):
     assert all_rows(lines) == before
     lines.save(Pile(number=1, name="new"))
     assert lines.get(Line, 1).pile.name == "new"
+
+
+def test_holders_that_others_copy_are_looked_at_before_they_are_written(tmp_path):
+    url, schema = f"lmdb://{tmp_path}/store?durability=none", Schema(Town, Shop, Lamp, Lamps, Sale)
+    with connect(url, schema, workers=0) as db:
+        db.save(Town(number=1, name="Ulm"))
+        db.save(Shop(number=1, town=TownOf.of(1), sign="abc"))
+        db.save(Sale(number=1, shop=ShopOf.of(1)))
+        assert ways_of(db, lambda: db.patch(Town, 1, name="Bonn")) == {"core": 1}
+        assert db.get(Sale, 1).shop.town == "Bonn"
+        db.operations.catalog.entity_types[Shop].layout._take = refuse
+        assert "core" not in ways_of(db, lambda: db.patch(Town, 1, name="Trier"))
+        assert db.survey().set_aside == 1
+
+
+def test_rows_that_are_not_to_be_followed_are_left_to_python(lines):
+    changes = [Save(lines.operations.catalog, Line(number=1))]
+    for unfollowed, way in ((), "core"), ((b"p",), "snapshot"):
+        plan = lines.operations.committer.commit(Commit(changes, unfollowed=unfollowed))
+        assert ways_of(lines, lambda plan=plan: lines._driver.run(plan, lines._trace())) == {way: 1}
 
 
 def meanwhile(monkeypatch, target, name, act):
