@@ -187,7 +187,7 @@ class NativeCommitter(NativeSystem):
         Returns the tasks that it leaves.
         """
         store, logs = unit.store, self._followers.logs
-        read, roots, views = decided.rows.reads()[0], *decided.rows.writes()[:2]
+        read, (roots, views, *_others) = decided.rows.reads()[0], decided.rows.writes()
         after = store.decided_rows("roots", [row for row in roots if kind_part(row[0]) in logs])
         before = store.decided_rows("roots", [row for row in read if row[0] in after])
         changed = [key for key, row in after.items() if entity_in(row) != entity_in(before[key])]

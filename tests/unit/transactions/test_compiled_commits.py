@@ -225,6 +225,8 @@ def test_a_name_that_no_copy_can_hold_is_not_written(lines):
     with pytest.raises(InvalidValue, match="cannot hold the new value"):
         lines.save(Pile(number=1, name="n" * 10))
     assert all_rows(lines) == before
+    with pytest.raises(InvalidValue, match="cannot hold the new value"):
+        lines.save(Pile(number=2, name="n" * 10))  # without holders
     lines.save(Pile(number=1, name="new"))
     assert lines.get(Line, 1).pile.name == "new"
 
