@@ -539,12 +539,9 @@ class AsyncDatabase(
     async def _commit_one(self, change: Save | Patch, enqueue: Iterable[Job]) -> ChangeResult:
         """Commits one change; by one call, which may wait, where there is nothing to be awaited."""
         driver = self._unobserved
-        if driver is not None and type(enqueue) is tuple and not enqueue:
-            cost = self.operations.commit_now(driver, change)
-            if cost is not None:
-                written = change.written
-                attach_outcome(written.entity, Outcome(written.version, cost))
-                return written
+        if driver is not None and enqueue == () and (cost := self.operations.commit_now(driver, change)) is not None:
+            attach_outcome(change.written.entity, Outcome(change.written.version, cost))
+            return change.written
         return await self._write(self.operations.committed(change, enqueue))
 
     async def _write(self, plan: Plan[tuple[ChangeResult, list[bytes]]]) -> ChangeResult:

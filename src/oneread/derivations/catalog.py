@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
 from oneread.derivations import emitted_record
 from oneread.derivations.compiled_schema import CompiledSchema, unknown_kind
@@ -16,7 +16,7 @@ from oneread.derivations.copies import NO_SOURCE, Source
 from oneread.derivations.entity_state import NOTHING_STORED, EntityState
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.written_shares import WrittenShares
-from oneread.errors import SchemaMismatch
+from oneread.errors import OnereadError, SchemaMismatch
 from oneread.models.layout import Layouts
 from oneread.models.model import stored_name
 from oneread.models.older import NewerLayout, newer_layouts
@@ -58,6 +58,18 @@ class Catalog(CompiledSchema, frozen=True, eq=False):
             return self.layouts[kind_part(key)]
         except KeyError:
             raise unknown_kind(key) from None
+
+    def known_to_core(self, key: bytes, body: bytes | None) -> Any:
+        """The entity of a document that compiled code may change; None for any other, and where it cannot be read."""
+        if body is None:
+            return None
+        try:
+            layouts = self.layouts_at(key)
+            if layouts.older(body) is None and self.core_programs[layouts.class_of(body)] is not None:
+                return layouts.whole(body)
+        except OnereadError:
+            pass
+        return None
 
     def learn(self, stored: StoredSchema, *, always: bool = False) -> None:
         """Learns which entities views are written for, and the layouts that newer programs use.

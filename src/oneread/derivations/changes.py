@@ -104,18 +104,6 @@ class WritingChange(PlainChange):
     def _shown(self, entity: Any) -> Any:
         return self._catalog.layouts_at(self.key).shown(entity)
 
-    def _known_to_core(self, root: Root) -> Any:
-        """The entity of a root row that compiled code may change; None for any other, and where `decide` raises."""
-        if root.body is None:
-            return None
-        layouts, programs = self._catalog.layouts_at(self.key), self._catalog.core_programs
-        try:
-            if layouts.older(root.body) is None and programs[layouts.class_of(root.body)] is not None:
-                return layouts.whole(root.body)
-        except OnereadError:
-            pass
-        return None
-
     def _expected(self, root: Root) -> int:
         """The own version that a question of what is stored expects: that of the row that was seen.
 
@@ -468,7 +456,7 @@ class Patch(WritingChange):
 
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
         root, otherwise = seen(self.key), self._otherwise
-        before = self._known_to_core(root)
+        before = self._catalog.known_to_core(self.key, root.body)
         if before is None and (otherwise is None or root.body is not None):
             return None
         try:
@@ -516,7 +504,7 @@ class Delete(WritingChange):
 
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
         root = seen(self.key)
-        entity = self._known_to_core(root) if type(self) is Delete else None
+        entity = self._catalog.known_to_core(self.key, root.body) if type(self) is Delete else None
         if entity is None or not isinstance(entity, self._model):
             return None
         left = self._catalog.any_type_of(self.key).tombstone_record(EntityState(entity, {}, {}))

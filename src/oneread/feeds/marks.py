@@ -247,7 +247,7 @@ class MarkChange(Patch):
     """Sets marks; leaves an entity alone that has them already."""
 
     def question(self, seen: Callable[[bytes], Root]) -> SaveQuestion | None:
-        before = self._known_to_core(seen(self.key))
+        before = self._catalog.known_to_core(self.key, seen(self.key).body)
         return None if before is not None and self._change(before) == before else super().question(seen)
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:

@@ -133,7 +133,7 @@ class Performer:
     def transact(self, effect: Atomically[T], trace: Trace) -> T:
         """Runs the function in one engine transaction; of repeated attempts only the last is counted.
 
-        Or lets compiled code do it, where nobody sees requests one by one.
+        Or lets compiled code do it, where no observer sees requests one by one.
         """
         if effect.compiled is not None and self.commits is not None and not trace.is_watched:
             done = effect.compiled(self.commits, self.now())

@@ -14,6 +14,7 @@ from oneread.transactions.native import NativeCommitter
 def decide_in_python(patch):
     """Has Python decide what compiled code would."""
     patch.setattr(NativeCommitter, "_decide_saves", lambda *_asked: None)
+    patch.setattr(NativeCommitter, "commit_now", lambda *_given: None)
 
 
 class Twin:

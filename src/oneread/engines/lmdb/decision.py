@@ -266,7 +266,7 @@ class CallerCommits:
             if decided is None:
                 return None
             reads = None if decided.has_scanned or time.monotonic() >= late else ()
-            return decided.requests if self._commit_rows(reads, decided.rows) else None
+            return decided.requests if self._commit_decided(reads, decided.rows) else None
         finally:
             self._running.pop(id(asked), None)
 
@@ -285,7 +285,7 @@ class CallerCommits:
             self._check_files()
             raise
 
-    def _commit_rows(self, reads: tuple[()] | None, rows: DecidedRows) -> bool:
+    def _commit_decided(self, reads: tuple[()] | None, rows: DecidedRows) -> bool:
         """Commits what compiled code has decided; without `reads` only where nothing was committed since."""
         try:
             self._prepare()
