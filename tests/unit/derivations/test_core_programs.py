@@ -24,9 +24,12 @@ from tests.unit.derivations.known_to_core import (
     MODELS,
     Ahead,
     Behind,
+    ByRaw,
+    BySort,
     Chance,
     Club,
     ClubName,
+    Colour,
     Fan,
     FedChance,
     Held,
@@ -40,6 +43,7 @@ from tests.unit.derivations.known_to_core import (
     Post,
     Seen,
     Stall,
+    Tagged,
     Trip,
     Visit,
 )
@@ -472,6 +476,26 @@ def test_rows_that_end_now(early, monkeypatch, tmp_path):
         db.save(Trip(number=1, by=Person.at(1), ticket=Held.of("p"), times=None))
         assert twin.decided["Trip"]
         assert len([*db.page(Ahead, Person.at(1))]) == (early < 0)
+
+
+def test_groups_that_indexes_list(twin, known):
+    chance = Chance(random.Random(1))
+    visits = [visit_of(chance, number) for number in range(3)]
+    visits = [
+        msgspec.structs.replace(each, colour=Colour.BLUE, is_paid=True, level=None, tags=["a"]) for each in visits
+    ]
+    known.save(visits[0])
+    assert [*known.page(BySort)] == [*known.page(Tagged)] == []
+    known.save_all([msgspec.structs.replace(each, rank=4) for each in visits[1:]])
+    [row] = known.page(BySort)
+    assert (row.ranks, row.hour, row.visits) == (8, visits[0].at, 3)
+    [row] = known.page(Tagged)
+    assert (row.visits, row.tag) == (3, "a")
+    for each in visits[1:]:
+        known.delete(Visit, each.person, each.day, each.id)
+    assert [*known.page(BySort)] == [*known.page(Tagged)] == []
+    assert not twin.left["Visit"]
+    assert [(row.day, row.rank) for row in known.page(ByRaw)] == [(visits[0].day, None)]
 
 
 @pytest.mark.parametrize(("size", "is_short"), [(996, True), (997, False)])
