@@ -72,7 +72,7 @@ static void differ_in_index(const Listing *made, Span prefix, const Contribution
 
 void list_group(Unit *unit, const Sum *sum) {
     const Span before = numbers_of(sum->row_before), after = numbers_of(sum->row);
-    if (!before.data == !after.data && is_same(before, after)) return;
+    if (is_same(before, after)) return;
     Listing *made = take_memory(unit->work, sizeof *made);
     memset(made, 0, sizeof *made);
     made->unit = unit;

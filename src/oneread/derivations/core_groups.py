@@ -34,7 +34,7 @@ def _table(groups: IndexedGroups) -> tuple[Any, ...]:
     aggregate, fields, own = groups.aggregate, list[FieldShape](), list[DocumentPath]()
     numbers = [each for each in aggregate.folded if each.field in groups.named]
     places = [each.whole for each in numbers]
-    if groups.extrema_names or None in places or aggregate.referring:
+    if None in places or aggregate.referring:
         raise UnknownToCoreError(aggregate.cls)
     for place, part in enumerate(aggregate.key.parts):
         fields.append(_field(aggregate, part.field, "plain" if part.kind is None else "ref"))

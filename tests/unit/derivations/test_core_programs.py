@@ -11,9 +11,24 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from oneread import Aggregate, Copy, Key, Model, Ref, Schema, by, connect, count, rollup, shown, within
+from oneread import (
+    Aggregate,
+    Copy,
+    Index,
+    Key,
+    Model,
+    Ref,
+    Schema,
+    by,
+    connect,
+    count,
+    descending,
+    rollup,
+    shown,
+    within,
+)
 from oneread.engines.lmdb import binding, transaction
-from oneread.errors import InvalidValue, NotUnique, OnereadError
+from oneread.errors import InvalidKey, InvalidValue, NotUnique, OnereadError
 from tests.schemas.trial import make, run
 from tests.unit.derivations.known_to_core import (
     FED,
@@ -381,6 +396,25 @@ def test_holders_that_come_in_the_same_transaction(monkeypatch, tmp_path):
         assert not db.verify().faults
 
 
+class ShopsOfTown(Aggregate[Shop]):
+    town: TownOf = by(Shop.town)
+    shops: int = count()
+
+
+class TownsByShops(Index[ShopsOfTown]):
+    shops: int = descending(ShopsOfTown.shops)
+    town: TownOf = shown(ShopsOfTown.town)
+
+
+def test_groups_of_copies_that_indexes_list_are_left_to_python(twin, tmp_path):
+    schema = Schema(Town, Shop, Lamp, Lamps, ShopsOfTown, TownsByShops)
+    with connect(f"lmdb://{tmp_path}/store?durability=none", schema, workers=0) as db:
+        db.save(Town(number=1, name="Ulm"))
+        db.save(Shop(number=1, town=TownOf.of(1), sign="abc"))
+        assert (twin.left["Shop"], twin.decided["Shop"]) == (1, 0)
+        assert [(row.shops, row.town.ref) for row in db.page(TownsByShops)] == [(1, Town.at(1))]
+
+
 class ShortName(Copy[Town]):
     name: Annotated[str, msgspec.Meta(max_length=3)]
 
@@ -491,11 +525,24 @@ def test_groups_that_indexes_list(twin, known):
     assert (row.ranks, row.hour, row.visits) == (8, visits[0].at, 3)
     [row] = known.page(Tagged)
     assert (row.visits, row.tag) == (3, "a")
+    known.patch(Visit, visits[1].person, visits[1].day, visits[1].id, tip=Decimal(1))  # which no row of an index shows
+    known.save(msgspec.structs.replace(visits[0], id=UUID(int=9)))  # which changes a row, and not its key
+    assert [row.visits for row in known.page(BySort)] == [4]
+    known.delete(Visit, visits[0].person, visits[0].day, UUID(int=9))
     for each in visits[1:]:
         known.delete(Visit, each.person, each.day, each.id)
     assert [*known.page(BySort)] == [*known.page(Tagged)] == []
     assert not twin.left["Visit"]
     assert [(row.day, row.rank) for row in known.page(ByRaw)] == [(visits[0].day, None)]
+
+
+def test_a_group_whose_index_row_would_be_too_long(twin, known):
+    visit, outcomes = visit_of(Chance(random.Random(1)), 1), []
+    for size in range(70, 100):
+        with suppress(InvalidKey):
+            known.save(msgspec.structs.replace(visit, raw=b"r" * 150, note="n" * size))
+        outcomes.append(twin.decided["Visit"])
+    assert 1 < outcomes[-1] < len(outcomes)
 
 
 @pytest.mark.parametrize(("size", "is_short"), [(996, True), (997, False)])
