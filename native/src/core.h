@@ -181,11 +181,14 @@ int instant_of(Span value, int64_t *seconds, uint64_t *nanoseconds);
 /* The microseconds of an instant since 1970. Returns whether it is one. */
 int microseconds_of(Span value, int64_t *microseconds);
 
-/* Writes an instant of whole seconds, or of milliseconds, as msgspec does: at most 15 bytes. */
+/* Writes an instant of whole seconds, of microseconds or of milliseconds, as msgspec does: at most 15 bytes. */
 Writer write_seconds(Writer to, int64_t seconds);
+Writer write_microseconds(Writer to, int64_t microseconds);
 Writer write_milliseconds(Writer to, uint64_t milliseconds);
 
-/* Writes an instant as ISO 8601 has it: at most 27 bytes. Returns NULL where Python has no such instant. */
+/* Writes a day since 1970, or an instant, as ISO 8601 has it: 10 bytes, or at most 27. Returns NULL where Python has no such
+ * day or instant. */
+Writer write_iso_date(Writer to, int64_t day);
 Writer write_iso_instant(Writer to, int64_t seconds, uint64_t nanoseconds);
 
 /* The second in which the bucket begins that has this one. */
@@ -196,6 +199,10 @@ uint8_t spread_part(Span key, uint32_t ranges);
 
 /* The end of the element at `data`; NULL where it is cut off, or of a type whose end this core does not look for. */
 const uint8_t *end_of_element(const uint8_t *data, const uint8_t *end);
+
+/* Reads an ascending element of a type, or of None, as msgpack has its value. Returns its end; NULL where it is cut off, or
+ * of another type, and of decimals and floats. */
+const uint8_t *read_element(Work *work, const uint8_t *data, const uint8_t *end, enum Type type, Span *value);
 
 /* Writes the element of a value. Returns NULL for a value that is not of the type, or that this core does not know. */
 Writer write_element(Writer to, Span value, enum Type type, int is_descending);
@@ -324,12 +331,28 @@ typedef struct {
     uint8_t ranges;
 } Showing;
 
-/* An aggregate whose groups are shown. */
+/* A part of a group's key: one value, or the parts of what a reference refers to. */
+typedef struct {
+    uint8_t is_reference, count;
+    uint8_t types[MOST_PARTS];
+} KeyPart;
+
+/* The groups of an aggregate as indexes list them: the program of the indexes, whose fields are the parts of a group's key
+ * and, behind them, numbers of its row, by their places there. */
+typedef struct {
+    const struct Program *program;
+    int part_count, number_count;
+    const KeyPart *parts;
+    const uint8_t *numbers;
+} Listed;
+
+/* An aggregate whose groups are shown, by entities or by indexes. */
 typedef struct {
     uint8_t sum; /* the place of the token of its numbers */
-    uint8_t is_known; /* only entities show it, and only counts and sums of whole numbers */
+    uint8_t is_known; /* only counts and sums of whole numbers are shown */
     uint8_t rank, count;
     const Showing *showing;
+    const Listed *listed; /* NULL where no index lists them */
 } Shown;
 
 /* A total: the field that shows it, the aggregate's prefix, and its place in the row of the group. */
@@ -453,6 +476,9 @@ void add_contribution(Work *work, Contribution *first, Contribution added);
 /* The contributions of a token, from a first one; NULL behind the last one, and where there is none. */
 const Contribution *first_of(const Contribution *first);
 
+/* The contribution at a place, among several; NULL where there is none. */
+const Contribution *at_place(const Contribution *first, Span found);
+
 /* A record without contributions. */
 void clear_record(const Program *program, Record *record);
 
@@ -561,7 +587,10 @@ enum { MOST_SLOTS = 24 };
 typedef struct {
     Span key;
     Span row; /* as it is in the unit; without data where it is absent */
+    Span row_before; /* as it is stored */
     int is_read;
+    const Listed *listed; /* how indexes list it; NULL where it has not changed, or none does */
+    Span suffix; /* of the key of a group that is listed */
     int count;
     Number amounts[MOST_SLOTS];
 } Sum;
@@ -652,7 +681,7 @@ Span number_at_place(Unit *unit, Sum *sum, int place);
 void expect_no_row(Unit *unit, Span key);
 void expect_no_rows(Unit *unit, Span start, Span stop_at);
 
-/* Notes a group that others show. */
+/* Notes a group that entities or indexes show. */
 void note_touched(Unit *unit, Touched group);
 
 /* Notes a source that has changed, and an entity that has followed and is to be looked at, once. */
@@ -687,13 +716,18 @@ int has_written(const Unit *unit, enum Table table, Span start, Span stop_at);
 /* Counts a request. */
 void count_request(Unit *unit, size_t rows, size_t bytes);
 
-/* Gives unique values to those that take them, and adds up the groups: reads their rows and writes them. Stops where
- * another entity has a value. And counts the requests that write. */
+/* Gives unique values to those that take them, adds up the groups, and writes what indexes list of them: reads their rows
+ * and writes them. Stops where another entity has a value. And counts the requests that write. */
 void settle(Unit *unit);
 void count_writes(Unit *unit);
 
 /* Sorts what is written by table and key; of several rows with one key the last stands. */
 void sort_writes(Unit *unit);
+
+/* ---- listed.c ---- */
+
+/* Writes the rows of indexes that follow from the numbers of a group, whose row is settled. */
+void list_group(Unit *unit, const Sum *sum);
 
 /* ---- decide.c ---- */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum {
+    NONE_FIRST = 0x01,
     TAG_BYTES = 0x02,
     TAG_TEXT = 0x03,
     TAG_ZERO = 0x14,
@@ -15,6 +16,7 @@ enum {
     TAG_UUID = 0x30,
     TAG_DATE = 0x31,
     TAG_INSTANT = 0x32,
+    NONE_LAST = 0xfe,
     MOST_DIGITS = 100,
     UUID_BYTES = 16,
     FIRST_RANGE = 0x80
@@ -84,7 +86,7 @@ static Writer write_decimal(Writer to, Span text) {
     return to;
 }
 
-static Writer write_microseconds(Writer to, int64_t microseconds) {
+static Writer write_instant_element(Writer to, int64_t microseconds) {
     *to++ = TAG_INSTANT;
     write_number(to, (uint64_t)microseconds + ((uint64_t)1 << 63), 8);
     return to + 8;
@@ -92,7 +94,7 @@ static Writer write_microseconds(Writer to, int64_t microseconds) {
 
 static Writer write_instant(Writer to, Span value) {
     int64_t microseconds;
-    return microseconds_of(value, &microseconds) ? write_microseconds(to, microseconds) : NULL;
+    return microseconds_of(value, &microseconds) ? write_instant_element(to, microseconds) : NULL;
 }
 
 /* A date as msgspec writes it, 2011-12-09: the days since the year 1 began. */
@@ -179,6 +181,62 @@ const uint8_t *end_of_element(const uint8_t *data, const uint8_t *end) {
     return size < 0 || size >= end - data ? NULL : data + size + 1;
 }
 
+/* The bytes that `write_escaped` has escaped. */
+static Span unescaped(Work *work, const uint8_t *data, const uint8_t *end) {
+    Writer start = take_memory(work, (size_t)(end - data) + 1), to = start;
+    for (; data < end; data++) *to++ = *data == 1 && data + 1 < end ? (uint8_t)(*++data - 1) : *data;
+    return (Span){start, (size_t)(to - start)};
+}
+
+/* Writes the whole number behind a tag; returns NULL for one beyond 64 bits. */
+static Writer write_number_of(Writer to, uint8_t tag, const uint8_t *data) {
+    if (tag < TAG_ZERO - 8 || tag > TAG_ZERO + 8) return NULL;
+    const int count = tag < TAG_ZERO ? TAG_ZERO - tag : tag - TAG_ZERO;
+    uint64_t size = number_at(data, count);
+    if (tag < TAG_ZERO) size = ~size & (count == 8 ? UINT64_MAX : ((uint64_t)1 << 8 * count) - 1);
+    if (size > INT64_MAX) return NULL;
+    return write_int(to, tag < TAG_ZERO ? -(int64_t)size : (int64_t)size);
+}
+
+/* Writes a value whose element is whole; returns NULL where it is none of the type. */
+static Writer write_value_of(Work *work, Writer to, const uint8_t *data, const uint8_t *end, enum Type type) {
+    enum { DAYS_TO_1970 = 719163 };
+    const uint8_t tag = *data++;
+    switch (type) {
+    case TEXT: {
+        const Span text = unescaped(work, data, end - 1);
+        return tag == TAG_TEXT ? write_span(write_text_header(to, text.size), text) : NULL;
+    }
+    case BYTES: return tag == TAG_BYTES ? write_binary(to, unescaped(work, data, end - 1)) : NULL;
+    case INT: return write_number_of(to, tag, data);
+    case DATE:
+        return tag == TAG_DATE
+                   ? write_iso_date(write_text_header(to, 10), (int64_t)number_at(data, 3) - DAYS_TO_1970)
+                   : NULL;
+    case UUID_: return tag == TAG_UUID ? write_binary(to, (Span){data, UUID_BYTES}) : NULL;
+    case INSTANT:
+        return tag == TAG_INSTANT ? write_microseconds(to, (int64_t)(number_at(data, 8) - ((uint64_t)1 << 63))) : NULL;
+    case BOOL:
+        *to = (uint8_t)(0xc2 + (tag - TAG_FALSE));
+        return tag == TAG_FALSE || tag == TAG_FALSE + 1 ? to + 1 : NULL;
+    case DECIMAL:
+    case FLOAT: break;
+    }
+    return NULL;
+}
+
+const uint8_t *read_element(Work *work, const uint8_t *data, const uint8_t *end, enum Type type, Span *value) {
+    *value = NIL;
+    if (data < end && (*data == NONE_FIRST || *data == NONE_LAST)) return data + 1;
+    const uint8_t *last = end_of_element(data, end);
+    if (!last) return NULL;
+    Writer start = take_memory(work, (size_t)(last - data) + 16);
+    const Writer stop_at = write_value_of(work, start, data, last, type);
+    if (!stop_at) return NULL;
+    *value = (Span){start, (size_t)(stop_at - start)};
+    return last;
+}
+
 uint8_t spread_part(Span key, uint32_t ranges) {
     uint32_t found = 0xffffffff; /* CRC-32, as zlib has it */
     for (size_t i = 0; i < key.size; i++) {
@@ -199,7 +257,7 @@ Writer write_element(Writer to, Span value, enum Type type, int is_descending) {
 }
 
 Writer write_newest_first(Writer to, int64_t microseconds) {
-    Writer end = write_microseconds(to, microseconds);
+    Writer end = write_instant_element(to, microseconds);
     turn_round(to, end);
     return end;
 }

@@ -240,6 +240,8 @@ static void put_row(Run *run, const Operation *operation) {
     enum { LENGTH_BYTES = 2, MOST_LENGTH = 0xffff };
     Contribution made;
     const int is_framed = operation->flag & FRAMED;
+    made.found = run->registers[operation->used].bytes;
+    if (operation->most && made.found.size + run->entity->suffix.size > operation->most) stop(run->work, TOO_LONG);
     Writer start = take_memory(run->work, most_of_row(run, operation));
     Writer to = is_framed ? start + FRAMED_ITEMS * LENGTH_BYTES : write_array_header(start, operation->count);
     for (int i = 0; i < operation->count; i++) {
@@ -253,7 +255,6 @@ static void put_row(Run *run, const Operation *operation) {
         write_number(to, run->until, EXPIRY_BYTES);
         to += EXPIRY_BYTES;
     }
-    made.found = run->registers[operation->used].bytes;
     made.shown = (Span){start, (size_t)(to - start)};
     made.kept = short_hash(run, made.shown);
     add_contribution(run->work, &run->record->of[operation->place], made);

@@ -48,16 +48,21 @@ static Writer write_instant(Writer to, int64_t seconds, uint64_t nanoseconds) {
     return to + (is_short ? 4 : 8);
 }
 
+static int64_t floored(int64_t number, int64_t by) {
+    return number - (number % by + by) % by;
+}
+
 Writer write_seconds(Writer to, int64_t seconds) {
     return write_instant(to, seconds, 0);
 }
 
-Writer write_milliseconds(Writer to, uint64_t milliseconds) {
-    return write_instant(to, (int64_t)(milliseconds / 1000), milliseconds % 1000 * 1000000);
+Writer write_microseconds(Writer to, int64_t microseconds) {
+    const int64_t whole = floored(microseconds, 1000000);
+    return write_instant(to, whole / 1000000, (uint64_t)(microseconds - whole) * 1000);
 }
 
-static int64_t floored(int64_t number, int64_t by) {
-    return number - (number % by + by) % by;
+Writer write_milliseconds(Writer to, uint64_t milliseconds) {
+    return write_instant(to, (int64_t)(milliseconds / 1000), milliseconds % 1000 * 1000000);
 }
 
 /* A day since 1970 in the calendar that began before it was used, whose years begin in March. */
@@ -89,16 +94,21 @@ static Writer write_digits(Writer to, int64_t number, int count) {
     return to + count;
 }
 
-Writer write_iso_instant(Writer to, int64_t seconds, uint64_t nanoseconds) {
-    const int64_t day = floored(seconds, SECONDS_OF_DAY) / SECONDS_OF_DAY, of_day = seconds - day * SECONDS_OF_DAY;
+Writer write_iso_date(Writer to, int64_t day) {
     const Date date = date_of(day);
     const int64_t year = date.year + (date.month >= 10);
-    if (year < 1 || year > 9999 || nanoseconds % 1000) return NULL;
+    if (year < 1 || year > 9999) return NULL;
     to = write_digits(to, year, 4);
     *to++ = '-';
     to = write_digits(to, date.month < 10 ? date.month + 3 : date.month - 9, 2);
     *to++ = '-';
-    to = write_digits(to, date.of_month + 1, 2);
+    return write_digits(to, date.of_month + 1, 2);
+}
+
+Writer write_iso_instant(Writer to, int64_t seconds, uint64_t nanoseconds) {
+    const int64_t day = floored(seconds, SECONDS_OF_DAY) / SECONDS_OF_DAY, of_day = seconds - day * SECONDS_OF_DAY;
+    to = write_iso_date(to, day);
+    if (!to || nanoseconds % 1000) return NULL;
     *to++ = 'T';
     to = write_digits(to, of_day / 3600, 2);
     *to++ = ':';

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-enum { PARTS = 23, REFERENCE_PARTS = 15, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, HIDDEN_PARTS = 3, MOST_VARIANTS = 64 };
+enum { PARTS = 23, REFERENCE_PARTS = 15, TOKEN_PARTS = 4, OPERATION_PARTS = 14, ITEM_PARTS = 3, HIDDEN_PARTS = 3 };
+enum { SHOWN_PARTS = 5, LISTED_PARTS = 6, MOST_VARIANTS = 64 };
 
 unsigned take_number(Work *work, Span value, unsigned most) {
     int64_t number;
@@ -152,22 +153,6 @@ static const Showing *take_showing(Work *work, Span value, uint8_t *count) {
     return showing;
 }
 
-static void take_shown(Work *work, Span value, Program *program) {
-    Span *given = take_array(work, value, MOST_AGGREGATES, &program->shown_count);
-    Shown *shown = take_memory(work, ((size_t)program->shown_count + 1) * sizeof *shown);
-    for (int i = 0; i < program->shown_count; i++) {
-        Span *parts = take_exactly(work, given[i], 4);
-        shown[i].sum = (uint8_t)take_number(work, parts[0], 0xff);
-        shown[i].is_known = (uint8_t)take_number(work, parts[1], 1);
-        shown[i].rank = (uint8_t)take_number(work, parts[2], 0xff);
-        shown[i].showing = take_showing(work, parts[3], &shown[i].count);
-        if (shown[i].sum >= program->token_count) stop(work, BAD_PROGRAM);
-    }
-    program->shown = shown;
-    for (int i = 0; i < program->token_count; i++)
-        if (program->tokens[i].shown > program->shown_count) stop(work, BAD_PROGRAM);
-}
-
 static void take_totals(Work *work, Span value, Program *program) {
     Span *given = take_array(work, value, MOST_FIELDS, &program->total_count);
     Total *totals = take_memory(work, ((size_t)program->total_count + 1) * sizeof *totals);
@@ -247,6 +232,70 @@ static Operation take_operation(Work *work, Span value, const Program *program) 
     return made;
 }
 
+static void take_operations(Work *work, Span value, Program *program) {
+    Span *given = take_array(work, value, MOST_OPERATIONS, &program->operation_count);
+    Operation *operations = take_memory(work, (size_t)(program->operation_count + 1) * sizeof *operations);
+    for (int i = 0; i < program->operation_count; i++) operations[i] = take_operation(work, given[i], program);
+    program->operations = operations;
+}
+
+static const KeyPart *take_key_parts(Work *work, Span value, int *count) {
+    Span *given = take_array(work, value, MOST_PARTS, count);
+    KeyPart *parts = take_memory(work, ((size_t)*count + 1) * sizeof *parts);
+    for (int i = 0; i < *count; i++) {
+        int types;
+        Span *each = take_exactly(work, given[i], 2), *type = take_array(work, each[1], MOST_PARTS, &types);
+        parts[i].is_reference = (uint8_t)take_number(work, each[0], 1);
+        parts[i].count = (uint8_t)types;
+        if (!types || (types > 1 && !parts[i].is_reference)) stop(work, BAD_PROGRAM);
+        for (int j = 0; j < types; j++) parts[i].types[j] = (uint8_t)take_number(work, type[j], LAST_TYPE);
+    }
+    return parts;
+}
+
+/* How indexes list the groups of an aggregate; NULL for no table: none does. */
+static const Listed *take_listed(Work *work, Span value) {
+    int count;
+    Listed *made = take_memory(work, sizeof *made);
+    Program *program = take_memory(work, sizeof *program);
+    Span *parts = take_array(work, value, LISTED_PARTS, &count);
+    if (!count) return NULL;
+    if (count != LISTED_PARTS) stop(work, BAD_PROGRAM);
+    memset(program, 0, sizeof *program);
+    made->parts = take_key_parts(work, parts[0], &made->part_count);
+    Span *places = take_array(work, parts[1], MOST_PARTS, &made->number_count);
+    uint8_t *numbers = take_memory(work, (size_t)made->number_count + 1);
+    for (int i = 0; i < made->number_count; i++) numbers[i] = (uint8_t)take_number(work, places[i], MOST_SLOTS);
+    made->numbers = numbers;
+    program->fields = (uint8_t)(made->part_count + made->number_count);
+    program->values = program->fields;
+    program->own = take_paths(work, parts[2], MOST_OWN, &program->own_count);
+    program->tokens = take_tokens(work, parts[3], &program->token_count);
+    for (int i = 0; i < program->token_count; i++)
+        if (program->tokens[i].form != OF_ROWS) stop(work, BAD_PROGRAM);
+    program->conditions = take_conditions(work, parts[4], &program->condition_count);
+    take_operations(work, parts[5], program);
+    made->program = program;
+    return made;
+}
+
+static void take_shown(Work *work, Span value, Program *program) {
+    Span *given = take_array(work, value, MOST_AGGREGATES, &program->shown_count);
+    Shown *shown = take_memory(work, ((size_t)program->shown_count + 1) * sizeof *shown);
+    for (int i = 0; i < program->shown_count; i++) {
+        Span *parts = take_exactly(work, given[i], SHOWN_PARTS);
+        shown[i].sum = (uint8_t)take_number(work, parts[0], 0xff);
+        shown[i].is_known = (uint8_t)take_number(work, parts[1], 1);
+        shown[i].rank = (uint8_t)take_number(work, parts[2], 0xff);
+        shown[i].showing = take_showing(work, parts[3], &shown[i].count);
+        shown[i].listed = take_listed(work, parts[4]);
+        if (shown[i].sum >= program->token_count) stop(work, BAD_PROGRAM);
+    }
+    program->shown = shown;
+    for (int i = 0; i < program->token_count; i++)
+        if (program->tokens[i].shown > program->shown_count) stop(work, BAD_PROGRAM);
+}
+
 const Program *read_program(Work *work, Span table) {
     int count;
     Program *program = take_memory(work, sizeof *program);
@@ -266,12 +315,9 @@ const Program *read_program(Work *work, Span table) {
     program->is_copied = (uint8_t)take_number(work, parts[8], 1);
     program->selections = take_selections(work, parts[9], &program->selection_count);
     program->conditions = take_conditions(work, parts[21], &program->condition_count);
-    Span *given = take_array(work, parts[10], MOST_OPERATIONS, &program->operation_count);
-    Operation *operations = take_memory(work, (size_t)(program->operation_count + 1) * sizeof *operations);
-    for (int i = 0; i < program->operation_count; i++) operations[i] = take_operation(work, given[i], program);
-    program->operations = operations;
+    take_operations(work, parts[10], program);
     program->is_numbered = (uint8_t)take_number(work, parts[11], 1);
-    given = take_exactly(work, parts[12], program->fields);
+    Span *given = take_exactly(work, parts[12], program->fields);
     for (int i = 0; i < program->fields; i++) program->roles[i] = (uint8_t)take_number(work, given[i], LAST_ROLE);
     program->expiry = take_expiry(work, parts[13]);
     program->kind = take_bytes(work, parts[14], 2, 2);

@@ -323,7 +323,7 @@ static Span added_up(Unit *unit, const Sum *sum, Span row) {
 
 void read_sum(Unit *unit, Sum *sum) {
     if (sum->is_read) return;
-    sum->row = read_row(unit, COUNTS, sum->key);
+    sum->row = sum->row_before = read_row(unit, COUNTS, sum->key);
     sum->is_read = 1;
     if (sum->row.data && (sum->row.size <= ONE_HEAD || sum->row.data[0] >> 5 != FORM_ONE)) stop(unit->work, OTHER_SUM);
 }
@@ -332,6 +332,7 @@ void read_sum(Unit *unit, Sum *sum) {
 static void settle_sum(Unit *unit, Sum *sum) {
     uint64_t stamp = unit->now;
     int64_t contributions;
+    if (sum->listed) read_sum(unit, sum);
     if (is_zero(sum)) return;
     read_sum(unit, sum);
     if (sum->row.data) {
@@ -424,6 +425,10 @@ void settle(Unit *unit) {
     for (size_t i = 0; i < unit->sums.room; i++)
         if (unit->sums.slots[i]) settle_sum(unit, unit->sums.slots[i]);
     count_reads(unit, first);
+    for (size_t i = 0; i < unit->sums.room; i++) {
+        const Sum *sum = unit->sums.slots[i];
+        if (sum && sum->listed) list_group(unit, sum);
+    }
 }
 
 void note_changed(Unit *unit, Changed source) {
@@ -439,6 +444,9 @@ void note_checked(Unit *unit, Root *root) {
 }
 
 void note_touched(Unit *unit, Touched group) {
+    group.sum->listed = group.shown->listed;
+    group.sum->suffix = group.suffix;
+    if (!group.shown->count) return;
     for (size_t i = 0; i < unit->touched_count; i++)
         if (unit->touched[i].sum == group.sum) return;
     unit->touched = with_room(unit->work, unit->touched, unit->touched_count, &unit->touched_room, sizeof group);

@@ -121,7 +121,7 @@ async def act(db, chance, event, member, group):
             await db.mark(events.Home, member, seen=True)
 
 
-LEAST = {"questions and answers": 85, "community": 95, "events": 25}
+LEAST = {"questions and answers": 98, "community": 95, "events": 80}
 """Percent."""
 
 

@@ -40,7 +40,7 @@ from oneread.models.expressions import Expression
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Ref, maker_of_referring, ref_class
 from oneread.models.registry import EntityKind
-from oneread.models.types import Names, field_types, unwrap
+from oneread.models.types import FieldType, Names, field_types, types_of, unwrap
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.engine import FirstUnder, LocalReads
@@ -126,6 +126,11 @@ class AggregateView:
         self._where = compile_where(cls, model, accesses)
         self._expiry = own_expiry(cls)
         self.make_row = self._maker()
+
+    @property
+    def types(self) -> Mapping[str, FieldType]:
+        """Of the fields of its rows."""
+        return types_of(self.cls, self._accesses.names)
 
     def _check_key(self) -> None:
         for part in self.key.parts:

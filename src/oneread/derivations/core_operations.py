@@ -5,7 +5,8 @@ The numbers are those of core.h of oneread-native. See docs/design/native.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
 from oneread.derivations.access import ValuePath
@@ -18,7 +19,6 @@ from oneread.derivations.core_values import (
     number_of,
     path_in,
 )
-from oneread.derivations.entity_type import EntityType
 from oneread.derivations.operations import (
     CompiledCondition,
     Element,
@@ -31,6 +31,7 @@ from oneread.derivations.operations import (
     TakeEach,
     TakeSpread,
     TakeValue,
+    ViewProgram,
 )
 from oneread.derivations.row_operations import (
     AddToGroup,
@@ -47,6 +48,7 @@ from oneread.derivations.row_operations import (
 )
 from oneread.derivations.rules import BucketSize
 from oneread.models.set_order import has_one_form
+from oneread.models.shadow import FieldShape
 from oneread.store.limits import VALUES_BYTES
 
 _ELEMENT, _REFERENCE, _PLACE, _ROW, _AMOUNTS, _SUM, _EXTREME, _EXTREMUM, _END = range(1, 10)
@@ -91,24 +93,34 @@ class CoreOperation(NamedTuple):
 
 
 class CoreOperations:
-    """Writes the operations of one entity class, and what they name: the conditions, and those that Python is asked."""
+    """Writes the operations of views, and what they name: the conditions, and those that Python is asked.
 
-    def __init__(self, entity_type: EntityType) -> None:
-        self._of = entity_type
-        self._layout = entity_type.layout
-        self.tokens = {token: at for at, token in enumerate(entity_type.emitters.order())}
-        """The places of tokens, in the order of a record."""
+    What they are about has these fields; `order` are the tokens in the order of a record. An entity also has references
+    and, behind its fields, hidden copies; Python may be asked of the fields that are `given`.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[FieldShape],
+        order: Iterable[int],
+        references: Iterable[str] = (),
+        hidden: Iterable[str] = (),
+        given: AbstractSet[str] = frozenset(),
+    ) -> None:
+        self._fields = fields
+        self.tokens = {token: at for at, token in enumerate(order)}
+        """The places of tokens."""
         self._registers: dict[object, int] = {"found": _FOUND}
-        self._hidden_places = {name: len(self._layout.fields) + at for at, name in enumerate(entity_type.hidden.types)}
-        """Of hidden copies, behind the fields."""
-        self._places = {each.name: at for at, each in enumerate(entity_type.references)}
+        self._hidden_places = {name: at for at, name in enumerate(hidden, start=len(fields))}
+        self._places = {name: at for at, name in enumerate(references)}
+        self._given = given
         self.conditions: dict[str, CoreCondition] = {}
         self.asked: dict[int, Callable[[Any], bool]] = {}
         """What Python is asked, by the place of its condition."""
 
-    def write(self) -> Iterator[CoreOperation]:
-        """All operations of the class, in the order in which they are done."""
-        for program in self._of.emitters.programs():
+    def write(self, programs: Iterable[ViewProgram]) -> Iterator[CoreOperation]:
+        """All operations, in the order in which they are done."""
+        for program in programs:
             yield from [self._written(each) for each in program.once]
             if program.is_repeated:
                 yield CoreOperation(_REPEAT, made=self._registers[_EACH_ELEMENT])
@@ -128,7 +140,7 @@ class CoreOperations:
     def path(self, value: ValuePath) -> DocumentPath:
         """Where documents have a value; a hidden copy is behind the fields."""
         if not value.is_hidden:
-            return path_in(self._layout, value)
+            return path_in(self._fields, value)
         if value.steps and value.steps != ("ref",):
             raise UnknownToCoreError(value)
         return (self._hidden_places[value.name],)
@@ -137,7 +149,7 @@ class CoreOperations:
         element, rule = operation.element, operation.element.rule
         if element.of == "value":
             written = self._element(element)._replace(code=_ELEMENT)
-        elif element.value.is_hidden:
+        elif element.value.is_hidden or element.value.name not in self._places:
             written = self._element(element)._replace(code=_KEY_OF)
         else:
             flag = _DESCENDING if rule.descending else 0
@@ -166,9 +178,9 @@ class CoreOperations:
     def _declared_type(self, path: DocumentPath) -> type:
         """The type of the values of a field; hidden copies, whose places are behind them, have none here."""
         place, *further = path
-        if further or place >= len(self._layout.fields):
+        if further or place >= len(self._fields):
             raise UnknownToCoreError(path)
-        kind: type = self._layout.fields[place].type.present.bare
+        kind: type = self._fields[place].type.present.bare
         return kind
 
     def _condition(self, condition: CompiledCondition | None) -> int:
@@ -182,13 +194,10 @@ class CoreOperations:
     def _compared(self, condition: CompiledCondition) -> CoreCondition:
         """A condition that the core decides; else one that Python is asked of the entity before that is filled."""
         try:
-            return condition_in(self._layout, condition.expression)
+            return condition_in(self._fields, condition.expression)
         except UnknownToCoreError:
-            for path in condition.expression.paths():
-                name = path.names[0]
-                (field,) = self.path(ValuePath(name))
-                if self.role(name) or self._layout.fields[field].kind not in ("plain", "ref"):
-                    raise
+            if not self._given >= {path.names[0] for path in condition.expression.paths()}:
+                raise
             self.asked[len(self.conditions)] = condition.test
             return CoreCondition(ASKED)
 
@@ -221,11 +230,10 @@ class CoreOperations:
         return self._register(part.element.signature)
 
     def put_row(self, operation: PutRow) -> CoreOperation:
-        if operation.most is not None:
-            raise UnknownToCoreError(operation)
         shows = [self._item(each) for each in operation.shows]
         flag = (_WITH_EXPIRY if operation.ends_in_expiry else 0) | (_FRAMED if operation.is_framed else 0)
-        return CoreOperation(_ROW, used=_FOUND, flag=flag, place=self.tokens[operation.token], rest=shows)
+        place, most = self.tokens[operation.token], operation.most or 0
+        return CoreOperation(_ROW, used=_FOUND, flag=flag, place=place, most=most, rest=shows)
 
     def put_claim(self, operation: PutClaim) -> CoreOperation:
         present = [(_VALUE, self.path(each), 0) for each in operation.values]
@@ -290,12 +298,6 @@ class CoreOperations:
             place=self.tokens[operation.token],
             most=VALUES_BYTES,
         )
-
-    def role(self, field: str) -> int:
-        """What the store gives a field."""
-        of = self._of
-        given = [of.defaults.created, of.defaults.updated, [each.field for each in of.rollups]]
-        return next((role for role, names in enumerate(given, start=1) if field in names), 0)
 
 
 _WRITERS: Final[dict[type, Callable[[CoreOperations, Any], CoreOperation]]] = {

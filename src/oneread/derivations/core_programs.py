@@ -15,6 +15,7 @@ import msgspec
 from oneread.counters.settings import show_in_settings
 from oneread.derivations.access import ValuePath
 from oneread.derivations.copies import Reference
+from oneread.derivations.core_groups import listed_in
 from oneread.derivations.core_operations import CoreOperations
 from oneread.derivations.core_values import (
     DocumentPath,
@@ -127,7 +128,14 @@ class _Table:
         self._layout = entity_type.layout
         self._types = types
         self._expiries = expiries
-        self._operations = CoreOperations(entity_type)
+        fields = self._layout.fields
+        self._operations = CoreOperations(
+            fields,
+            entity_type.emitters.order(),
+            [each.name for each in entity_type.references],
+            entity_type.hidden.types,
+            frozenset([each.name for each in fields if each.kind in ("plain", "ref") and not self._role(each.name)]),
+        )
 
     def program(self) -> CoreProgram:
         table = self.packed()
@@ -136,7 +144,7 @@ class _Table:
 
     def packed(self) -> bytes:
         of = self._of
-        operations = [*self._operations.write()]
+        operations = [*self._operations.write(of.emitters.programs())]
         shown = {token: at for at, each in enumerate(of.shown, start=1) for token in each.tokens}
         tokens = [(each, form_of(each), view_of(each), shown.get(each, 0)) for each in self._operations.tokens]
         return _pack(
@@ -153,7 +161,7 @@ class _Table:
                 [*self._selections()],
                 operations,
                 int(of.numbered is not None),
-                [self._operations.role(each.name) for each in self._layout.fields],
+                [self._role(each.name) for each in self._layout.fields],
                 self._expiry(of),
                 of.kind.prefix,
                 self._follows(),
@@ -181,9 +189,10 @@ class _Table:
     def _shown(self, shown: ShownAggregate) -> tuple[Any, ...]:
         """An aggregate whose groups are shown, and the kinds of the entities that show them."""
         sums, *_extrema = shown.tokens
-        is_known = shown.indexed is None and not shown.extrema and shown.rank <= _MOST_RANK
+        listed = () if shown.indexed is None else listed_in(shown.indexed)
+        is_known = listed is not None and not shown.extrema and shown.rank <= _MOST_RANK
         kinds = [(kind.prefix, kind.spread) for kind in shown.kinds]
-        return self._operations.tokens[sums], int(is_known), min(shown.rank, _MOST_RANK), kinds
+        return self._operations.tokens[sums], int(is_known), min(shown.rank, _MOST_RANK), kinds, listed or ()
 
     def _total(self, total: Rollup) -> tuple[Any, ...]:
         """A field that shows a number of a group, and the number's place in the group's row."""
@@ -197,17 +206,23 @@ class _Table:
         is_known = place is not None and not shown.extrema and declared.bare is int and not declared.metadata
         return field, shown.key, place if is_known else _UNKNOWN_PLACE
 
+    def _role(self, field: str) -> int:
+        """What the store gives a field."""
+        of = self._of
+        given = [of.defaults.created, of.defaults.updated, [each.field for each in of.rollups]]
+        return next((role for role, names in enumerate(given, start=1) if field in names), 0)
+
     def _expiry(self, entity_type: EntityType) -> tuple[Any, ...]:
         """When an entity of a class expires; nothing where it does not."""
         rule = self._expiries.get(entity_type.kind.prefix)
         if rule is None:
             return ()
         (field,) = rule.path
-        return path_in(entity_type.layout, ValuePath(field)), rule.after
+        return path_in(entity_type.layout.fields, ValuePath(field)), rule.after
 
     def _own_key(self) -> Iterator[DocumentPath]:
         for each in self._of.kind.fields:
-            (place,) = path_in(self._layout, ValuePath(each.name))
+            (place,) = path_in(self._layout.fields, ValuePath(each.name))
             if each.target is None:
                 yield (place,)
             else:

@@ -47,11 +47,11 @@ class CoreCondition(NamedTuple):
     parts: Sequence[CoreCondition] = ()
 
 
-def path_in(layout: Layout[Any], value: ValuePath) -> DocumentPath:
-    """Where documents of a layout have a value."""
+def path_in(fields: Sequence[FieldShape], value: ValuePath) -> DocumentPath:
+    """Where documents of these fields have a value."""
     if value.is_hidden:
         raise UnknownToCoreError(value)
-    fields, path = layout.fields, list[int]()
+    path = list[int]()
     for name in (value.name, *value.steps):
         place = next((at for at, each in enumerate(fields) if each.name == name), None)
         if place is None:
@@ -61,8 +61,8 @@ def path_in(layout: Layout[Any], value: ValuePath) -> DocumentPath:
     return tuple(path)
 
 
-def shape_at(layout: Layout[Any], path: DocumentPath) -> FieldShape:
-    shape = layout.fields[path[0]]
+def shape_at(fields: Sequence[FieldShape], path: DocumentPath) -> FieldShape:
+    shape = fields[path[0]]
     for place in path[1:]:
         shape = shape.fields[place]
     return shape
@@ -73,8 +73,8 @@ def route_in(layout: Layout[Any], route: str) -> DocumentPath:
     if not route:
         return ()
     name, *steps = route.split(".")
-    path = path_in(layout, ValuePath(name, tuple(steps)))
-    shape = shape_at(layout, path)
+    path = path_in(layout.fields, ValuePath(name, tuple(steps)))
+    shape = shape_at(layout.fields, path)
     if shape.kind not in ("plain", "ref", "copy") or shape.sets:
         raise UnknownToCoreError(route)
     return (*path, 0) if shape.kind == "copy" else path  # of a copy its reference
@@ -85,7 +85,7 @@ def kept_in(layout: Layout[Any], route: str, kinds: Mapping[type, EntityKind]) -
     if route.endswith(".ref"):
         return kept_in(layout, route.removesuffix(".ref"), kinds)
     path = route_in(layout, route)
-    shape = layout.fields[path[0]] if path[-1] == 0 and len(path) > 1 else shape_at(layout, path)
+    shape = layout.fields[path[0]] if path[-1] == 0 and len(path) > 1 else shape_at(layout.fields, path)
     if shape.kind == "plain":
         types = [number_of(shape.type.present.bare)]
     else:
@@ -112,21 +112,21 @@ def key_types(kind: EntityKind) -> list[int]:
     return found if all(found) and len(found) <= _MOST_PARTS else []
 
 
-def condition_in(layout: Layout[Any], expression: Expression) -> CoreCondition:
-    """The condition that the core decides, of documents of a layout."""
+def condition_in(fields: Sequence[FieldShape], expression: Expression) -> CoreCondition:
+    """The condition that the core decides, of documents of these fields."""
     if isinstance(expression, Joined):
-        parts = [condition_in(layout, each) for each in expression.parts]
+        parts = [condition_in(fields, each) for each in expression.parts]
         return CoreCondition(_ALL if expression.how == "and" else _ANY, parts=parts)
     if isinstance(expression, Negated):
-        return CoreCondition(_NONE_OF, parts=[condition_in(layout, expression.condition)])
+        return CoreCondition(_NONE_OF, parts=[condition_in(fields, expression.condition)])
     if not isinstance(expression, Condition):
         raise UnknownToCoreError(expression)
     name, *steps = expression.path.names
-    path = path_in(layout, ValuePath(name, tuple(steps)))
+    path = path_in(fields, ValuePath(name, tuple(steps)))
     if expression.relation in ("is_none", "is_not_none"):
         found = CoreCondition(_IS_NONE, path=path)
         return found if expression.relation == "is_none" else CoreCondition(_NONE_OF, parts=[found])
-    return _comparison(expression, path, _type_at(layout, path))
+    return _comparison(expression, path, _type_at(fields, path))
 
 
 def _comparison(condition: Condition, path: DocumentPath, kind: type) -> CoreCondition:
@@ -140,9 +140,9 @@ def _comparison(condition: Condition, path: DocumentPath, kind: type) -> CoreCon
     return CoreCondition(_COMPARES, _RELATIONS[relation], number_of(kind), path, found)
 
 
-def _type_at(layout: Layout[Any], path: DocumentPath) -> type:
+def _type_at(fields: Sequence[FieldShape], path: DocumentPath) -> type:
     """The type of the values at a path, without None."""
-    kind = shape_at(layout, path).type.present.bare
+    kind = shape_at(fields, path).type.present.bare
     if not isinstance(kind, type):
         raise UnknownToCoreError(kind)
     return kind

@@ -33,8 +33,9 @@ class IndexedGroups:
     def __init__(self, aggregate: AggregateView, indexes: tuple[CompiledView, ...]) -> None:
         self.aggregate = aggregate
         self.indexes = indexes
-        named = {name for index in indexes for name in _named(index.cls)}
-        self._extrema = tuple(each for each in aggregate.extrema if each.field in named)
+        self.named = {name for index in indexes for name in _named(index.cls)}
+        """The fields of the aggregate that indexes name."""
+        self._extrema = tuple(each for each in aggregate.extrema if each.field in self.named)
 
     @cached_property
     def _emit(self) -> Emit:

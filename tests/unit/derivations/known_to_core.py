@@ -329,6 +329,63 @@ class Ahead(Index[Trip]):
     until: datetime | None = shown(within(Trip.ticket, Pass.until))
 
 
+class Sorts(Aggregate[Visit]):
+    """Groups that an index lists, with keys of each type that the core reads."""
+
+    guide: Ref[Person] | None = by(Visit.guide, none="last")
+    level: Level | None = by(Visit.level, none="first")
+    colour: Colour = by(Visit.colour)
+    is_paid: bool = by(Visit.is_paid)
+    hour: datetime = bucket(Visit.at, "hour")
+    visits: int = count()
+    ranks: int = total(Visit.rank)
+    tips: int = count(Visit.tip)
+
+
+class BySort(Index[Sorts]):
+    spread = 2
+    where = (field(Sorts.visits) > 1) | (field(Sorts.colour) == Colour.RED)
+
+    ranks: int = descending(Sorts.ranks)
+    guide: Ref[Person] | None = by(Sorts.guide, none="first")
+    hour: datetime = bucket(Sorts.hour, "hour")
+    level: Level | None = shown(Sorts.level)
+    visits: int = shown(Sorts.visits)
+
+
+class Raws(Aggregate[Visit]):
+    raw: bytes = by(Visit.raw)
+    id: UUID = by(Visit.id)
+    day: date = by(Visit.day)
+    person: Ref[Person] = by(Visit.person)
+    left: datetime | None = by(Visit.left, none="last")
+    rank: int | None = by(Visit.rank, none="first")
+    note: str = by(Visit.note)
+    visits: int = count()
+    income: Decimal = total(Visit.price)
+
+
+class ByRaw(Index[Raws]):
+    day: date = descending(Raws.day)
+    raw: bytes = by(Raws.raw)
+    note: str = by(Raws.note)
+    left: datetime | None = shown(Raws.left)
+    rank: int | None = shown(Raws.rank)
+
+
+class ByPerson(Index[Raws]):
+    person: Ref[Person] = descending(Raws.person)
+    id: UUID = by(Raws.id)
+    visits: int = shown(Raws.visits)
+
+
+class LongPlaces(Index[LinesOfPlace]):
+    """Lists groups that entities show as well."""
+
+    lines: int = descending(LinesOfPlace.lines)
+    place: Ref[Place] = shown(LinesOfPlace.place)
+
+
 class Waiting(Aggregate[Line]):
     """An aggregate whose contributions end with what is copied."""
 
@@ -389,6 +446,13 @@ class Tags(Aggregate[Visit]):
     visits: int = count()
     income: Decimal = total(Visit.price)
     last: datetime | None = greatest(Visit.at)
+
+
+class Tagged(Index[Tags]):
+    where = field(Tags.visits) > 1
+
+    visits: int = descending(Tags.visits)
+    tag: str = shown(Tags.tag)
 
 
 class ByWeek(Index[Trip]):
@@ -494,6 +558,13 @@ VIEWS = [
     AtHome,
     Liked,
     ByTag,
+    Sorts,
+    BySort,
+    Raws,
+    ByRaw,
+    ByPerson,
+    LongPlaces,
+    Tagged,
     Tags,
     ByWeek,
     ByDay,

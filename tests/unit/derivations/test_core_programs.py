@@ -11,9 +11,24 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from oneread import Aggregate, Copy, Key, Model, Ref, Schema, by, connect, count, rollup, shown, within
+from oneread import (
+    Aggregate,
+    Copy,
+    Index,
+    Key,
+    Model,
+    Ref,
+    Schema,
+    by,
+    connect,
+    count,
+    descending,
+    rollup,
+    shown,
+    within,
+)
 from oneread.engines.lmdb import binding, transaction
-from oneread.errors import InvalidValue, NotUnique, OnereadError
+from oneread.errors import InvalidKey, InvalidValue, NotUnique, OnereadError
 from tests.schemas.trial import make, run
 from tests.unit.derivations.known_to_core import (
     FED,
@@ -24,9 +39,12 @@ from tests.unit.derivations.known_to_core import (
     MODELS,
     Ahead,
     Behind,
+    ByRaw,
+    BySort,
     Chance,
     Club,
     ClubName,
+    Colour,
     Fan,
     FedChance,
     Held,
@@ -40,6 +58,7 @@ from tests.unit.derivations.known_to_core import (
     Post,
     Seen,
     Stall,
+    Tagged,
     Trip,
     Visit,
 )
@@ -377,6 +396,25 @@ def test_holders_that_come_in_the_same_transaction(monkeypatch, tmp_path):
         assert not db.verify().faults
 
 
+class ShopsOfTown(Aggregate[Shop]):
+    town: TownOf = by(Shop.town)
+    shops: int = count()
+
+
+class TownsByShops(Index[ShopsOfTown]):
+    shops: int = descending(ShopsOfTown.shops)
+    town: TownOf = shown(ShopsOfTown.town)
+
+
+def test_groups_of_copies_that_indexes_list_are_left_to_python(twin, tmp_path):
+    schema = Schema(Town, Shop, Lamp, Lamps, ShopsOfTown, TownsByShops)
+    with connect(f"lmdb://{tmp_path}/store?durability=none", schema, workers=0) as db:
+        db.save(Town(number=1, name="Ulm"))
+        db.save(Shop(number=1, town=TownOf.of(1), sign="abc"))
+        assert (twin.left["Shop"], twin.decided["Shop"]) == (1, 0)
+        assert [(row.shops, row.town.ref) for row in db.page(TownsByShops)] == [(1, Town.at(1))]
+
+
 class ShortName(Copy[Town]):
     name: Annotated[str, msgspec.Meta(max_length=3)]
 
@@ -472,6 +510,39 @@ def test_rows_that_end_now(early, monkeypatch, tmp_path):
         db.save(Trip(number=1, by=Person.at(1), ticket=Held.of("p"), times=None))
         assert twin.decided["Trip"]
         assert len([*db.page(Ahead, Person.at(1))]) == (early < 0)
+
+
+def test_groups_that_indexes_list(twin, known):
+    chance = Chance(random.Random(1))
+    visits = [visit_of(chance, number) for number in range(3)]
+    visits = [
+        msgspec.structs.replace(each, colour=Colour.BLUE, is_paid=True, level=None, tags=["a"]) for each in visits
+    ]
+    known.save(visits[0])
+    assert [*known.page(BySort)] == [*known.page(Tagged)] == []
+    known.save_all([msgspec.structs.replace(each, rank=4) for each in visits[1:]])
+    [row] = known.page(BySort)
+    assert (row.ranks, row.hour, row.visits) == (8, visits[0].at, 3)
+    [row] = known.page(Tagged)
+    assert (row.visits, row.tag) == (3, "a")
+    known.patch(Visit, visits[1].person, visits[1].day, visits[1].id, tip=Decimal(1))  # which no row of an index shows
+    known.save(msgspec.structs.replace(visits[0], id=UUID(int=9)))  # which changes a row, and not its key
+    assert [row.visits for row in known.page(BySort)] == [4]
+    known.delete(Visit, visits[0].person, visits[0].day, UUID(int=9))
+    for each in visits[1:]:
+        known.delete(Visit, each.person, each.day, each.id)
+    assert [*known.page(BySort)] == [*known.page(Tagged)] == []
+    assert not twin.left["Visit"]
+    assert [(row.day, row.rank) for row in known.page(ByRaw)] == [(visits[0].day, None)]
+
+
+def test_a_group_whose_index_row_would_be_too_long(twin, known):
+    visit, outcomes = visit_of(Chance(random.Random(1)), 1), []
+    for size in range(70, 100):
+        with suppress(InvalidKey):
+            known.save(msgspec.structs.replace(visit, raw=b"r" * 150, note="n" * size))
+        outcomes.append(twin.decided["Visit"])
+    assert 1 < outcomes[-1] < len(outcomes)
 
 
 @pytest.mark.parametrize(("size", "is_short"), [(996, True), (997, False)])
