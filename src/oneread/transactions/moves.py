@@ -118,11 +118,11 @@ class _StoreHeld(Exception):
     """The store is being switched."""
 
 
-Compiled: TypeAlias = Callable[[CompiledCommits, int], tuple[T, Requests] | None]
+InOneCall: TypeAlias = Callable[[CompiledCommits, int], tuple[T, Requests] | None]
 """`Atomically.compiled`."""
 
 
-def atomically(run: Callable[[CountedStore], T], compiled: Compiled[T] | None = None) -> Plan[T]:
+def atomically(run: Callable[[CountedStore], T], compiled: InOneCall[T] | None = None) -> Plan[T]:
     """Runs a function in one transaction; while the store is switched, again until that has ended.
 
     What it changes is logged while the store is moved: that reads two rows and writes two, which no operation counts.

@@ -360,7 +360,7 @@ class Raws(Aggregate[Visit]):
     person: Ref[Person] = by(Visit.person)
     left: datetime | None = by(Visit.left, none="last")
     rank: int | None = by(Visit.rank, none="first")
-    note: str = by(Visit.note)
+    name: str = by(within(Visit.place, Place.name))
     visits: int = count()
     income: Decimal = total(Visit.price)
 
@@ -368,7 +368,7 @@ class Raws(Aggregate[Visit]):
 class ByRaw(Index[Raws]):
     day: date = descending(Raws.day)
     raw: bytes = by(Raws.raw)
-    note: str = by(Raws.note)
+    name: str = by(Raws.name)
     left: datetime | None = shown(Raws.left)
     rank: int | None = shown(Raws.rank)
 
