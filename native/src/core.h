@@ -854,6 +854,7 @@ typedef struct {
     const Log *logs;
     const Feed *feeds;
     int log_count, feed_count;
+    int most_entries; /* of one commit, unless more follow a row */
 } Followed;
 
 /* Adds what follows from the rows that a unit writes, which are sorted, and are afterwards. Returns 0, with the unit as

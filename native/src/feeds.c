@@ -9,9 +9,8 @@
 
 enum { FRAME_BYTES = 4, LENGTH_BYTES = 2, MOST_SHOWN_BY = 0xffff };
 enum {
-    MOST_NAMES = 100,     /* of memberships that show an entry */
-    MOST_ENTRIES = 50000, /* of one commit, unless more follow a row */
-    BUCKETS = 64          /* of tasks */
+    MOST_NAMES = 100, /* of memberships that show an entry */
+    BUCKETS = 64      /* of tasks */
 };
 
 /* A membership that shows an entry: the group, and the membership. */
@@ -435,8 +434,8 @@ static void write_entries(Delivery *made) {
 }
 
 void follow_feeds(Unit *unit, const Questions *asked, const Followed *followed) {
-    const int most = asked->most_holders;
-    Delivery made = {unit, followed, unit->writes.count, most, most > MOST_ENTRIES ? most : MOST_ENTRIES, {NULL, 0, 0}};
+    const int most = asked->most_holders, room = most > followed->most_entries ? most : followed->most_entries;
+    Delivery made = {unit, followed, unit->writes.count, most, room, {NULL, 0, 0}};
     follow_items(&made);
     expect_no_tasks(&made);
     follow_members(&made);

@@ -1,6 +1,7 @@
 /* What follows from changed rows of views, and entities: the entries of feeds, and change logs. */
 #include "core.h"
 
+#include <limits.h>
 #include <string.h>
 
 enum { MOST_FOLLOWED = 1000, MOST_ELEMENTS = 64, MOST_NAME = 64 };
@@ -48,9 +49,10 @@ static const Feed *take_feeds(Work *work, Span value, uint64_t now, int *count) 
 /* Adds all that follows; stops where Python has to. */
 static void follow_all(Unit *unit, const Questions *asked) {
     Followed followed;
-    Span *parts = take_exactly(unit->work, asked->followed, 2);
+    Span *parts = take_exactly(unit->work, asked->followed, 3);
     followed.logs = take_logs(unit->work, parts[0], &followed.log_count);
-    followed.feeds = take_feeds(unit->work, parts[1], unit->now, &followed.feed_count);
+    followed.most_entries = (int)take_number(unit->work, parts[1], INT_MAX);
+    followed.feeds = take_feeds(unit->work, parts[2], unit->now, &followed.feed_count);
     size_t before = unit->writes.count;
     follow_feeds(unit, asked, &followed);
     if (unit->writes.count > before) sort_writes(unit);

@@ -60,7 +60,7 @@ class FeedFollower:
         self._trimmed = [each for each in every if each.view.at_most is not None]
         self._prefixes = frozenset((*self._of_items, *self._of_members))
         self.prefixes = self._prefixes.union(self._of_groups)
-        self.table = tuple([each.table for each in every])
+        self.table = (_ENTRIES, [each.table for each in every])
 
     def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int) -> None:
         """Adds what follows from changed rows of `views` to a unit that is about to be written.

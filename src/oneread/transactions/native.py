@@ -458,9 +458,9 @@ class TaskStep:
 
 def _table_of(followers: FollowChanges) -> bytes:
     """The feeds and change logs of a schema for compiled code; empty where there are none."""
-    feeds = () if followers.of_views is None else followers.of_views.table
+    most, feeds = (0, ()) if followers.of_views is None else followers.of_views.table
     logs = [(prefix, *each) for prefix, each in followers.logs.items()]
-    return _pack((logs, feeds)) if logs or feeds else b""
+    return _pack((logs, most, feeds)) if logs or feeds else b""
 
 
 def _until_written(attempt: Callable[[RefusedHolders], T]) -> T:

@@ -28,8 +28,8 @@ class ViewFollower(Protocol):
     """Makes the rows that follow from other rows of `views`: the entries of feeds."""
 
     @property
-    def table(self) -> Sequence[tuple[object, ...]]:
-        """The same for compiled code, as `Feed` of core.h has it."""
+    def table(self) -> tuple[int, Sequence[tuple[object, ...]]]:
+        """The same for compiled code: how many entries one commit has, and each feed as `Feed` of core.h has it."""
         ...
 
     def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int, /) -> None:
