@@ -110,6 +110,10 @@ def _static_files() -> dict[str, StaticFile]:
     return found
 
 
+_Place: TypeAlias = tuple[str, ...]
+"""The address of a page, with what else makes it: the store, who asks, what is revealed."""
+
+
 class _Answer(NamedTuple):
     """A page that was made, what that cost, and when."""
 
@@ -148,7 +152,9 @@ class _Pages:
         self._seal = Seal(options.secret)
         self._files = _static_files()
         self._stores: WeakKeyDictionary[AsyncDatabase, _Store] = WeakKeyDictionary()
-        self._recent: dict[tuple[str, ...], _Answer] = {}
+        self._recent: dict[_Place, _Answer] = {}
+        self._making: dict[_Place, asyncio.Task[_Answer]] = {}
+        """The pages that streams wait for: one that takes long is not made once for each of them."""
         self._templates = Environment(
             loader=PackageLoader("oneread.console"),
             autoescape=True,
@@ -227,9 +233,24 @@ class _Pages:
             str(sorted(ask.sealed)),
         )
         known = self._recent.get(place)
-        began = time.monotonic()
-        if known is not None and began - known.at < SHARED_SECONDS:
+        if known is not None and time.monotonic() - known.at < SHARED_SECONDS:
             return known
+        if LIVE not in request.query_params:
+            return await self._make(shown, ask, place)
+        making = self._making.get(place)
+        if making is None:
+            making = self._making[place] = asyncio.create_task(self._make(shown, ask, place))
+            making.add_done_callback(partial(self._forget, place))
+        return await asyncio.shield(making)  # who goes away does not end it for the others
+
+    def _forget(self, place: _Place, made: asyncio.Task[_Answer]) -> None:
+        if self._making.get(place) is made:
+            del self._making[place]
+        if not made.cancelled():
+            made.exception()  # which nobody may wait for any more
+
+    async def _make(self, shown: MenuPage, ask: PageRequest, place: _Place) -> _Answer:
+        recent, began = self._recent, time.monotonic()
         did = ask.one(DID)
         with budget(requests=shown.requests + bool(did), rows=shown.rows + bool(did)) as spent:
             page = await shown.make(ask)
@@ -237,10 +258,12 @@ class _Pages:
         most = page.most or f"{counted(shown.requests, 'request')}, {counted(shown.rows, 'row')}"
         more = ", and 1 request, 1 row for what was done" if did else ""
         page = msgspec.structs.replace(page, blocks=[*said, *page.blocks], most=f"{most}{more}")
-        answer = _Answer(page, spent.cost, time.monotonic() - began, began)
+        now = time.monotonic()
+        answer = _Answer(page, spent.cost, now - began, now)
         if page.live:
-            self._recent = {at: each for at, each in self._recent.items() if began - each.at < SHARED_SECONDS}
-            self._recent[place] = answer
+            for old in [at for at, each in recent.items() if now - each.at >= SHARED_SECONDS]:
+                del recent[old]
+            recent[place] = answer
         return answer
 
     async def _reveal(self, request: Request) -> Response:
@@ -269,7 +292,7 @@ class _Pages:
                 raise
             status = _status_of(error)
             return self._render(request, await _describe(ask, action, error), current="", status=status)
-        self._recent = {}  # what is looked at next shows what was done
+        self._recent, self._making = {}, {}  # what is looked at next shows what was done
         return RedirectResponse(with_parameter(link, JSON, "") if JSON in request.query_params else link, 303, _UNKEPT)
 
     def _ask(self, request: Request, given: Sequence[tuple[str, str]]) -> PageRequest:
