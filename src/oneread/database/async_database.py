@@ -161,9 +161,6 @@ class AsyncDatabase(
         self._finders = {} if local is None else finders(operations, local, driver.now)
         self._pages = None if local is None else LocalPages(local, self._cipher, driver.now)
         self._lists: dict[Any, Listed] = operations.lists
-        # A commit may wait, which calls of the asynchronous face do not.
-        self._unobserved: Performer | None = None  # async only
-        # sync only: self._unobserved: Performer | None = None if observers else driver
         driver.name_damaged = operations.catalog.name_damaged
         worker_driver = driver.twin(SyncDriver)  # async only
         # sync only: worker_driver = driver
@@ -538,7 +535,8 @@ class AsyncDatabase(
 
     async def _commit_one(self, change: Save | Patch, enqueue: Iterable[Job]) -> ChangeResult:
         """Commits one change; by one call, which may wait, where there is nothing to be awaited."""
-        driver = self._unobserved
+        driver: Performer | None = None  # async only
+        # sync only: driver = None if self._observers else self._driver
         if driver is not None and enqueue == () and (cost := self.operations.commit_now(driver, change)) is not None:
             attach_outcome(change.written.entity, Outcome(change.written.version, cost))
             return change.written

@@ -78,7 +78,6 @@ from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
 from oneread.plans.arguments import UNCACHED, Age, check_function, check_iterable, check_returned
 from oneread.plans.effects import Random, Sleep
-from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.progress import (
     KEEP,
@@ -159,8 +158,6 @@ class Database(
         self._finders = {} if local is None else finders(operations, local, driver.now)
         self._pages = None if local is None else LocalPages(local, self._cipher, driver.now)
         self._lists: dict[Any, Listed] = operations.lists
-        # A commit may wait, which calls of the synchronous face do not.
-        self._unobserved: Performer | None = None if observers else driver
         driver.name_damaged = operations.catalog.name_damaged
         worker_driver = driver
         self._worker_driver = worker_driver
@@ -534,7 +531,7 @@ class Database(
 
     def _commit_one(self, change: Save | Patch, enqueue: Iterable[Job]) -> ChangeResult:
         """Commits one change; by one call, which may wait, where there is nothing to be awaited."""
-        driver = self._unobserved
+        driver = None if self._observers else self._driver
         if driver is not None and enqueue == () and (cost := self.operations.commit_now(driver, change)) is not None:
             attach_outcome(change.written.entity, Outcome(change.written.version, cost))
             return change.written
