@@ -110,7 +110,7 @@ def _static_files() -> dict[str, StaticFile]:
     return found
 
 
-_Place: TypeAlias = tuple[str, ...]
+_PageAddress: TypeAlias = tuple[str, ...]
 """The address of a page, with what else makes it: the store, who asks, what is revealed."""
 
 
@@ -152,8 +152,8 @@ class _Pages:
         self._seal = Seal(options.secret)
         self._files = _static_files()
         self._stores: WeakKeyDictionary[AsyncDatabase, _Store] = WeakKeyDictionary()
-        self._recent: dict[_Place, _Answer] = {}
-        self._making: dict[_Place, asyncio.Task[_Answer]] = {}
+        self._recent: dict[_PageAddress, _Answer] = {}
+        self._making: dict[_PageAddress, asyncio.Task[_Answer]] = {}
         """The pages that streams wait for: one that takes long is not made once for each of them."""
         self._templates = Environment(
             loader=PackageLoader("oneread.console"),
@@ -243,13 +243,13 @@ class _Pages:
             making.add_done_callback(partial(self._forget, place))
         return await asyncio.shield(making)  # who goes away does not end it for the others
 
-    def _forget(self, place: _Place, made: asyncio.Task[_Answer]) -> None:
+    def _forget(self, place: _PageAddress, made: asyncio.Task[_Answer]) -> None:
         if self._making.get(place) is made:
             del self._making[place]
         if not made.cancelled():
-            made.exception()  # which nobody may wait for any more
+            made.exception()  # else asyncio reports it where all who waited have gone
 
-    async def _make(self, shown: MenuPage, ask: PageRequest, place: _Place) -> _Answer:
+    async def _make(self, shown: MenuPage, ask: PageRequest, place: _PageAddress) -> _Answer:
         recent, began = self._recent, time.monotonic()
         did = ask.one(DID)
         with budget(requests=shown.requests + bool(did), rows=shown.rows + bool(did)) as spent:
