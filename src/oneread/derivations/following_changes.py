@@ -14,9 +14,11 @@ from oneread.derivations.decisions import CommitAttempt, decision, deletion, is_
 from oneread.derivations.entity_state import FillInputs
 from oneread.derivations.plain_commits import PlainTypes
 from oneread.derivations.source_cache import SourceCache
+from oneread.errors import OnereadError
 from oneread.store.keys import kind_part
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges
 from oneread.transactions.derived_writes import Group
+from oneread.transactions.refusals import raises_again
 from oneread.transactions.root import Root
 
 
@@ -134,14 +136,16 @@ class Expire(FollowingChange):
 
 
 def _accepts(catalog: Catalog, key: bytes, document: bytes) -> bool:
+    """Whether a holder may be stored so; of one that may not, Python's own decision says why, and sets it aside."""
+    step = partial(_check_holder, catalog, key, document)
     try:
-        _check_holder(catalog, key, document)
-    except Exception:
-        try:
-            _check_holder(catalog, key, document)
-        except Exception:  # noqa: BLE001 - it comes back, so it is the holder's: Python's own decision sets it aside
-            return False
-        raise  # from outside, as of a signal handler
+        step()
+    except OnereadError:
+        return False
+    except Exception as error:
+        if not raises_again(step, error):
+            raise
+        return False
     return True
 
 
