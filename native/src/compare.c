@@ -164,17 +164,6 @@ static void take_own_key(Batch *batch) {
     batch->entity.suffix = found;
 }
 
-/* The number at a place of a group, as msgpack; 0 for a group that is absent. */
-static Span number_of_group(Batch *batch, Span row, int place) {
-    static const uint8_t ZERO = 0;
-    int64_t number;
-    if (!row.data) return (Span){&ZERO, 1};
-    if (row.size <= ONE_HEAD || row.data[0] >> 5 != FORM_ONE) stop(batch->work, OTHER_SUM);
-    const Span found = element_at((Span){row.data + ONE_HEAD, row.size - ONE_HEAD}, (unsigned)place);
-    if (!found.data || !int_of(found, &number)) stop(batch->work, OTHER_SUM);
-    return found;
-}
-
 /* Compares the totals that the entity shows with its groups. */
 static void compare_totals(Batch *batch) {
     const Program *program = batch->program;
@@ -191,7 +180,7 @@ static void compare_totals(Batch *batch) {
             batch->groups.rows++;
             if (rows[i].size > ONE_HEAD) batch->groups.bytes += rows[i].size - ONE_HEAD;
         }
-        if (!is_same(number_of_group(batch, rows[i], total->place), batch->entity.fields[total->field]))
+        if (!is_same(number_in_group(batch->work, rows[i], total->place), batch->entity.fields[total->field]))
             stop(batch->work, OTHER_SUM);
     }
 }

@@ -476,9 +476,6 @@ void add_contribution(Work *work, Contribution *first, Contribution added);
 /* The contributions of a token, from a first one; NULL behind the last one, and where there is none. */
 const Contribution *first_of(const Contribution *first);
 
-/* The contribution at a place, among several; NULL where there is none. */
-const Contribution *at_place(const Contribution *first, Span found);
-
 /* A record without contributions. */
 void clear_record(const Program *program, Record *record);
 
@@ -674,7 +671,10 @@ void take_claim(Unit *unit, Span key, Span owner);
 /* Reads the row of a group, unless it was read. */
 void read_sum(Unit *unit, Sum *sum);
 
-/* A number of a group, with what was added to it, as msgpack; 0 for an empty group. */
+/* A whole number of a group's row, by its place there, as msgpack; 0 for a group that is absent. Stops where it is none. */
+Span number_in_group(Work *work, Span row, int place);
+
+/* The same, with what was added to it. */
 Span number_at_place(Unit *unit, Sum *sum, int place);
 
 /* Looks whether a row, or all of a range, is absent, of COUNTS. Stops where it is not. */

@@ -347,6 +347,12 @@ static void differ_in_sum(const Differing *of, Span prefix, const Contribution *
     for (; new; new = new->next) add_amounts(unit, joined(unit->work, prefix, new->found, NOTHING), new->kept, 1);
 }
 
+/* The contribution at a place, among several; NULL where there is none. */
+static const Contribution *at_place(const Contribution *first, Span found) {
+    while (first && !is_same(first->found, found)) first = first->next;
+    return first;
+}
+
 static void differ_in_row(const Differing *of, Span prefix, const Contribution *old, const Contribution *new) {
     Unit *unit = of->unit;
     for (const Contribution *each = new; each; each = each->next) {

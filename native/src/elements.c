@@ -191,7 +191,7 @@ static Span unescaped(Work *work, const uint8_t *data, const uint8_t *end) {
 /* Writes the whole number behind a tag; returns NULL for one beyond 64 bits. */
 static Writer write_number_of(Writer to, uint8_t tag, const uint8_t *data) {
     if (tag < TAG_ZERO - 8 || tag > TAG_ZERO + 8) return NULL;
-    const int count = tag < TAG_ZERO ? TAG_ZERO - tag : tag - TAG_ZERO;
+    const int count = size_behind(tag);
     uint64_t size = number_at(data, count);
     if (tag < TAG_ZERO) size = ~size & (count == 8 ? UINT64_MAX : ((uint64_t)1 << 8 * count) - 1);
     if (size > INT64_MAX) return NULL;
@@ -200,7 +200,7 @@ static Writer write_number_of(Writer to, uint8_t tag, const uint8_t *data) {
 
 /* Writes a value whose element is whole; returns NULL where it is none of the type. */
 static Writer write_value_of(Work *work, Writer to, const uint8_t *data, const uint8_t *end, enum Type type) {
-    enum { DAYS_TO_1970 = 719163 };
+    enum { DAY_OF_1970 = 719163 }; /* of those since the year 1 began */
     const uint8_t tag = *data++;
     switch (type) {
     case TEXT: {
@@ -211,7 +211,7 @@ static Writer write_value_of(Work *work, Writer to, const uint8_t *data, const u
     case INT: return write_number_of(to, tag, data);
     case DATE:
         return tag == TAG_DATE
-                   ? write_iso_date(write_text_header(to, 10), (int64_t)number_at(data, 3) - DAYS_TO_1970)
+                   ? write_iso_date(write_text_header(to, 10), (int64_t)number_at(data, 3) - DAY_OF_1970)
                    : NULL;
     case UUID_: return tag == TAG_UUID ? write_binary(to, (Span){data, UUID_BYTES}) : NULL;
     case INSTANT:

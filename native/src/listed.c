@@ -38,40 +38,18 @@ static void read_key(Listing *made, Span suffix) {
     made->group.now = made->unit->now;
 }
 
-/* The numbers of a group's row. */
-static Span numbers_of(Span row) {
-    return row.data ? (Span){row.data + ONE_HEAD, row.size - ONE_HEAD} : row;
-}
-
-/* The rows that follow from the numbers of the group, none of a group that is empty. */
-static void emit_rows(Listing *made, Span numbers, Record *rows) {
+/* The rows of indexes that follow from that of the group; none where it is empty. */
+static void emit_rows(Listing *made, Span row, Record *rows) {
     const Listed *of = made->of;
-    int64_t number;
     clear_record(of->program, rows);
-    if (!numbers.data) return;
-    for (int i = 0; i < of->number_count; i++) {
-        const Span found = element_at(numbers, of->numbers[i]);
-        if (!found.data || !int_of(found, &number)) stop(made->unit->work, OTHER_SUM);
-        made->group.fields[of->part_count + i] = found;
-    }
+    if (!row.data) return;
+    for (int i = 0; i < of->number_count; i++)
+        made->group.fields[of->part_count + i] = number_in_group(made->unit->work, row, of->numbers[i]);
     emit(made->unit->work, of->program, &made->group, rows);
 }
 
-static void differ_in_index(const Listing *made, Span prefix, const Contribution *old, const Contribution *new,
-                            uint64_t stamp) {
-    Unit *unit = made->unit;
-    const Span suffix = made->group.suffix;
-    for (const Contribution *each = new; each; each = each->next) {
-        const Contribution *before = at_place(old, each->found);
-        if (!before || !is_same(before->shown, each->shown))
-            write_row(unit, VIEWS, joined(unit->work, prefix, each->found, suffix), stamped(unit, stamp, each->shown));
-    }
-    for (const Contribution *each = old; each; each = each->next)
-        if (!at_place(new, each->found)) remove_row(unit, VIEWS, joined(unit->work, prefix, each->found, suffix));
-}
-
 void list_group(Unit *unit, const Sum *sum) {
-    const Span before = numbers_of(sum->row_before), after = numbers_of(sum->row);
+    const Span before = sum->row_before, after = sum->row;
     if (is_same(before, after)) return;
     Listing *made = take_memory(unit->work, sizeof *made);
     memset(made, 0, sizeof *made);
@@ -80,8 +58,6 @@ void list_group(Unit *unit, const Sum *sum) {
     read_key(made, sum->suffix);
     emit_rows(made, before, &made->before);
     emit_rows(made, after, &made->after);
-    const uint64_t stamp = after.data ? number_at(sum->row.data, ONE_HEAD) & (STAMPS - 1) : 0;
-    for (int i = 0; i < made->of->program->token_count; i++)
-        differ_in_index(made, made->of->program->tokens[i].prefix, first_of(&made->before.of[i]),
-                        first_of(&made->after.of[i]), stamp);
+    const uint64_t stamp = after.data ? number_at(after.data, ONE_HEAD) & (STAMPS - 1) : 0;
+    differ(unit, made->of->program, NOTHING, sum->suffix, stamp, &made->before, &made->after);
 }

@@ -73,12 +73,12 @@ static const Token *take_tokens(Work *work, Span value, int *count) {
     return tokens;
 }
 
-/* The types of the parts of a source's key. */
-static void take_types(Work *work, Span value, Reference *reference) {
+/* The types of the parts of a key. Returns how many there are. */
+static uint8_t take_types(Work *work, Span value, uint8_t *types) {
     int count;
     Span *given = take_array(work, value, MOST_PARTS, &count);
-    reference->parts = (uint8_t)count;
-    for (int i = 0; i < count; i++) reference->types[i] = (uint8_t)take_number(work, given[i], LAST_TYPE);
+    for (int i = 0; i < count; i++) types[i] = (uint8_t)take_number(work, given[i], LAST_TYPE);
+    return (uint8_t)count;
 }
 
 static Reference *take_references(Work *work, Span value, unsigned fields, int *count) {
@@ -103,7 +103,7 @@ static Reference *take_references(Work *work, Span value, unsigned fields, int *
         if (made->field == NO_FIELD && (made->is_copy || made->is_many)) stop(work, BAD_PROGRAM);
         memcpy(made->kind, take_bytes(work, parts[10], 2, 2).data, 2);
         made->ranges = (uint8_t)take_number(work, parts[11], 0xff);
-        take_types(work, parts[12], made);
+        made->parts = take_types(work, parts[12], made->types);
         made->is_hidden = 0;
         made->accepted = take_bytes(work, parts[13], 0, 2 * MOST_VARIANTS);
     }
@@ -243,12 +243,10 @@ static const KeyPart *take_key_parts(Work *work, Span value, int *count) {
     Span *given = take_array(work, value, MOST_PARTS, count);
     KeyPart *parts = take_memory(work, ((size_t)*count + 1) * sizeof *parts);
     for (int i = 0; i < *count; i++) {
-        int types;
-        Span *each = take_exactly(work, given[i], 2), *type = take_array(work, each[1], MOST_PARTS, &types);
+        Span *each = take_exactly(work, given[i], 2);
         parts[i].is_reference = (uint8_t)take_number(work, each[0], 1);
-        parts[i].count = (uint8_t)types;
-        if (!types || (types > 1 && !parts[i].is_reference)) stop(work, BAD_PROGRAM);
-        for (int j = 0; j < types; j++) parts[i].types[j] = (uint8_t)take_number(work, type[j], LAST_TYPE);
+        parts[i].count = take_types(work, each[1], parts[i].types);
+        if (!parts[i].count || (parts[i].count > 1 && !parts[i].is_reference)) stop(work, BAD_PROGRAM);
     }
     return parts;
 }

@@ -21,11 +21,6 @@ const Contribution *first_of(const Contribution *first) {
     return first->found.data ? first : NULL;
 }
 
-const Contribution *at_place(const Contribution *first, Span found) {
-    while (first && !is_same(first->found, found)) first = first->next;
-    return first;
-}
-
 static int parts_of(const Program *program) {
     return program->token_count + program->is_tracked + program->is_holding + !!program->hidden_count +
            program->is_copied;

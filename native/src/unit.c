@@ -321,20 +321,24 @@ static Span added_up(Unit *unit, const Sum *sum, Span row) {
     return (Span){start, (size_t)(to - start)};
 }
 
+static int is_group(Span row) {
+    return row.size > ONE_HEAD && row.data[0] >> 5 == FORM_ONE;
+}
+
 void read_sum(Unit *unit, Sum *sum) {
     if (sum->is_read) return;
     sum->row = sum->row_before = read_row(unit, COUNTS, sum->key);
     sum->is_read = 1;
-    if (sum->row.data && (sum->row.size <= ONE_HEAD || sum->row.data[0] >> 5 != FORM_ONE)) stop(unit->work, OTHER_SUM);
+    if (sum->row.data && !is_group(sum->row)) stop(unit->work, OTHER_SUM);
 }
 
 /* Gives the row of a group what was added to it since it was settled last. */
 static void settle_sum(Unit *unit, Sum *sum) {
     uint64_t stamp = unit->now;
     int64_t contributions;
-    if (sum->listed) read_sum(unit, sum);
-    if (is_zero(sum)) return;
-    read_sum(unit, sum);
+    const int is_changed = !is_zero(sum);
+    if (is_changed || sum->listed) read_sum(unit, sum);
+    if (!is_changed) return;
     if (sum->row.data) {
         const uint64_t before = number_at(sum->row.data, ONE_HEAD) & (STAMPS - 1);
         if (before >= stamp) stamp = before + 1;
@@ -346,14 +350,19 @@ static void settle_sum(Unit *unit, Sum *sum) {
     sum->count = 0;
 }
 
-Span number_at_place(Unit *unit, Sum *sum, int place) {
+Span number_in_group(Work *work, Span row, int place) {
     static const uint8_t ZERO = 0;
     int64_t number;
-    settle_sum(unit, sum);
-    if (!sum->row.data) return (Span){&ZERO, 1};
-    const Span found = element_at((Span){sum->row.data + ONE_HEAD, sum->row.size - ONE_HEAD}, (unsigned)place);
-    if (!found.data || !int_of(found, &number)) stop(unit->work, OTHER_SUM);
+    if (!row.data) return (Span){&ZERO, 1};
+    if (!is_group(row)) stop(work, OTHER_SUM);
+    const Span found = element_at((Span){row.data + ONE_HEAD, row.size - ONE_HEAD}, (unsigned)place);
+    if (!found.data || !int_of(found, &number)) stop(work, OTHER_SUM);
     return found;
+}
+
+Span number_at_place(Unit *unit, Sum *sum, int place) {
+    settle_sum(unit, sum);
+    return number_in_group(unit->work, sum->row, place);
 }
 
 void count_reads(Unit *unit, size_t first) {
