@@ -114,6 +114,7 @@ Span element_at(Span array, unsigned place);
 
 int is_nil(Span value);
 int is_same(Span one, Span other);
+int begins_with(Span key, Span prefix);
 
 /* Whether bytes sort before others, as rows do. */
 int is_below(Span one, Span other);
@@ -129,6 +130,10 @@ Writer write_map_header(Writer to, size_t count);
 Writer write_int(Writer to, int64_t number);    /* at most 9 bytes */
 Writer write_binary(Writer to, Span bytes);     /* at most 5 bytes more */
 Writer write_text_header(Writer to, size_t size);
+
+/* An array of bytes: written where there is room for it, or in memory of the work. */
+Writer write_keys(Writer to, const Span *keys, size_t count);
+Span array_of_keys(Work *work, const Span *keys, size_t count);
 
 extern const Span NIL;
 

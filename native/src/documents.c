@@ -115,6 +115,10 @@ int is_same(Span one, Span other) {
     return one.size == other.size && (!one.size || !memcmp(one.data, other.data, one.size));
 }
 
+int begins_with(Span key, Span prefix) {
+    return key.size >= prefix.size && !memcmp(key.data, prefix.data, prefix.size);
+}
+
 int is_below(Span one, Span other) {
     const size_t size = one.size < other.size ? one.size : other.size;
     const int order = size ? memcmp(one.data, other.data, size) : 0;
@@ -197,6 +201,19 @@ Writer write_text_header(Writer to, size_t size) {
 
 Writer write_binary(Writer to, Span bytes) {
     return write_span(write_head(to, 0, 0, 0xc4, 1, bytes.size), bytes);
+}
+
+Writer write_keys(Writer to, const Span *keys, size_t count) {
+    to = write_array_header(to, count);
+    for (size_t i = 0; i < count; i++) to = write_binary(to, keys[i]);
+    return to;
+}
+
+Span array_of_keys(Work *work, const Span *keys, size_t count) {
+    size_t size = 8;
+    for (size_t i = 0; i < count; i++) size += 5 + keys[i].size;
+    Writer start = take_memory(work, size);
+    return (Span){start, (size_t)(write_keys(start, keys, count) - start)};
 }
 
 Writer write_int(Writer to, int64_t number) {

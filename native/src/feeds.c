@@ -282,17 +282,13 @@ static void leave(Delivery *made, const Feed *feed, const Row *row, Span group, 
 
 enum Side { NEITHER, ITEMS, MEMBERS };
 
-static int is_under(Span key, Span prefix) {
-    return key.size >= prefix.size && !memcmp(key.data, prefix.data, prefix.size);
-}
-
 /* The feed of which a changed row is an item or a membership. */
 static enum Side side_of(const Delivery *made, const Row *row, const Feed **feed) {
     if (row->table != VIEWS) return NEITHER;
     for (int i = 0; i < made->followed->feed_count; i++) {
         const Feed *each = *feed = &made->followed->feeds[i];
-        const int is_item = is_under(row->key, each->items);
-        if (!is_item && !is_under(row->key, each->members)) continue;
+        const int is_item = begins_with(row->key, each->items);
+        if (!is_item && !begins_with(row->key, each->members)) continue;
         if (!each->head.size) stop(made->unit->work, COPIED); /* a feed that this core does not know */
         return is_item ? ITEMS : MEMBERS;
     }
@@ -308,7 +304,7 @@ static void follow_items(Delivery *made) {
         if (side_of(made, &rows[i], &feed) != ITEMS) continue;
         const Span group = part_of(work, rows[i].key, VIEW_BYTES, feed->group);
         const Span prefix = {rows[i].key.data, VIEW_BYTES + group.size};
-        while (end < made->changed && rows[end].table == VIEWS && is_under(rows[end].key, prefix)) end++;
+        while (end < made->changed && rows[end].table == VIEWS && begins_with(rows[end].key, prefix)) end++;
         give_items(made, feed, &rows[i], end - i, group);
     }
 }
@@ -349,14 +345,6 @@ static int contains(const Name *names, Span membership) {
     return 0;
 }
 
-static Span packed(Work *work, const Span *names, int count) {
-    size_t size = 8;
-    for (int i = 0; i < count; i++) size += 5 + names[i].size;
-    Writer start = take_memory(work, size), to = write_array_header(start, (size_t)count);
-    for (int i = 0; i < count; i++) to = write_binary(to, names[i]);
-    return (Span){start, (size_t)(to - start)};
-}
-
 static void put_entry(Unit *unit, Span key, uint64_t stamp, Span value, Span shown_by) {
     if (shown_by.size > MOST_SHOWN_BY || stamp >= STAMPS) stop(unit->work, TOO_LONG);
     Writer start = take_memory(unit->work, OWN_HEAD + shown_by.size + value.size);
@@ -388,7 +376,7 @@ static void end_entry(Unit *unit, const Entry *entry) {
         if (!contains(entry->gone, stored[i])) stored[left++] = stored[i];
     if (left == count) return;
     if (left)
-        put_entry(unit, entry->key, row.stamp, row.value, packed(unit->work, stored, left));
+        put_entry(unit, entry->key, row.stamp, row.value, array_of_keys(unit->work, stored, (size_t)left));
     else
         remove_row(unit, VIEWS, entry->key);
 }
@@ -405,7 +393,7 @@ static void show_entry(Unit *unit, const Entry *entry) {
     for (const Name *each = entry->given; each; each = each->next) all = add_sorted(work, names, all, each->membership);
     for (int i = 0; i < count; i++)
         if (!contains(entry->gone, stored[i])) all = add_sorted(work, names, all, stored[i]);
-    const Span shown_by = packed(work, names, all);
+    const Span shown_by = array_of_keys(work, names, (size_t)all);
     const Span rest = joined(work, entry->member->shown, entry->item->rest, NOTHING);
     const Span value = joined(work, entry->feed->head, entry->item->source, rest);
     if (entry->stored.data && is_same(row.shown_by, shown_by) && is_same(row.value, value) &&
@@ -415,7 +403,7 @@ static void show_entry(Unit *unit, const Entry *entry) {
 }
 
 /* Puts and removes the entries, but for those that are right. One request. */
-static void write_entries(Delivery *made) {
+static void deliver(Delivery *made) {
     Unit *unit = made->unit;
     size_t bytes = 0, count = 0;
     for (size_t i = 0; i < made->entries.room; i++) {
@@ -439,5 +427,5 @@ void follow_feeds(Unit *unit, const Questions *asked, const Followed *followed) 
     follow_items(&made);
     expect_no_tasks(&made);
     follow_members(&made);
-    write_entries(&made);
+    deliver(&made);
 }

@@ -19,10 +19,6 @@ typedef struct {
     Logged *logged; /* one for each prefix */
 } Logging;
 
-static int begins_with(Span key, Span prefix) {
-    return key.size >= prefix.size && !memcmp(key.data, prefix.data, prefix.size);
-}
-
 /* Notes a changed row of views, or an entity, if it is logged; `size` is that of the prefixes of its table. */
 static void note(Logging *made, Span key, size_t size) {
     for (int i = 0; i < made->followed->log_count; i++) {
@@ -70,14 +66,6 @@ static void read_logs(Logging *made) {
     count_reads(made->unit, first);
 }
 
-static Span packed(Work *work, const Span *keys, size_t count) {
-    size_t size = 8;
-    for (size_t i = 0; i < count; i++) size += 5 + keys[i].size;
-    Writer start = take_memory(work, size), to = write_array_header(start, count);
-    for (size_t i = 0; i < count; i++) to = write_binary(to, keys[i]);
-    return (Span){start, (size_t)(to - start)};
-}
-
 /* Adds entries to a log, and counts them in its row. */
 static void add_entries(Unit *unit, const Logged *to) {
     Work *work = unit->work;
@@ -91,7 +79,7 @@ static void add_entries(Unit *unit, const Logged *to) {
         if (!++last) stop(work, OTHER_ROW);
         write_number(number, last, NUMBER_BYTES);
         write_row(unit, SYSTEM, joined(work, to->log->key, (Span){number, NUMBER_BYTES}, NOTHING),
-                  stamped(unit, stamp, packed(work, to->keys + i, count)));
+                  stamped(unit, stamp, array_of_keys(work, to->keys + i, count)));
     }
     write_row(unit, SYSTEM, to->log->key, stamped(unit, stamp, (Span){number, NUMBER_BYTES}));
 }

@@ -39,12 +39,6 @@ static size_t most_of_record(const Program *program, const Record *record) {
     return size;
 }
 
-static Writer write_keys(Writer to, int token, const Span *keys, int count) {
-    to = write_array_header(write_int(to, token), (size_t)count);
-    for (int i = 0; i < count; i++) to = write_binary(to, keys[i]);
-    return to;
-}
-
 static Writer write_hidden(Writer to, const Program *program, const Record *record) {
     to = write_map_header(write_int(to, HIDDEN), (size_t)program->hidden_count);
     for (int i = 0; i < program->hidden_count; i++)
@@ -65,8 +59,8 @@ Span encode_record(Work *work, const Program *program, const Record *record) {
             if (step == 2) to = write_span(to, each->kept);
         }
     }
-    if (program->is_tracked) to = write_keys(to, REFERENCES, record->taken, record->taken_count);
-    if (program->is_holding) to = write_keys(to, HELD, record->held, record->held_count);
+    if (program->is_tracked) to = write_keys(write_int(to, REFERENCES), record->taken, (size_t)record->taken_count);
+    if (program->is_holding) to = write_keys(write_int(to, HELD), record->held, (size_t)record->held_count);
     if (program->hidden_count) to = write_hidden(to, program, record);
     if (program->is_copied) to = write_span(write_int(to, COPIED_VALUES), record->copied);
     return (Span){start, (size_t)(to - start)};
