@@ -145,7 +145,6 @@ class Operations:
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}
             for cls, entity_type in catalog.entity_types.items()
         }
-
         self._whole = frozenset(
             cls for cls, of in catalog.stored_types.items() if not of.defaults.generated and not self._blank[cls]
         )
@@ -209,16 +208,18 @@ class Operations:
     def save(
         self, entity: object, mode: Mode = "save", if_version: int | None = None, jobs: Iterable[Job] = ()
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
+        return (yield from self.committed((yield from self._save_of(entity, mode, if_version)), jobs))
+
+    def _save_of(self, entity: object, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
+        """The change of a save, after the store has given the entity what it may have to."""
         change = self.saving(entity, mode, if_version)
         if change is None:
             change = Save(self.catalog, (yield from self.generated(entity)), mode, if_version)
-        return (yield from self.committed(change, jobs))
+        return change
 
     def saving(self, entity: object, mode: Mode, if_version: int | None = None) -> Save | None:
         """The change of a save, which is not committed yet; None where the store may give the entity values."""
-        if type(entity) not in self._whole and self.is_filled(entity):
-            return None
-        return Save(self.catalog, entity, mode, if_version)
+        return None if self.is_filled(entity) else Save(self.catalog, entity, mode, if_version)
 
     def committed(self, change: Save | Patch, jobs: Iterable[Job]) -> Plan[tuple[ChangeResult, list[bytes]]]:
         """Commits one change, with jobs; returns what it wrote, and the tasks that this left."""
@@ -243,7 +244,10 @@ class Operations:
 
     def is_filled(self, entity: object) -> bool:
         """Whether the store may give an entity that is to be stored values that were left out."""
-        return bool(self.catalog.stored_type_of(entity).defaults.generated or self._blank[type(entity)])
+        if type(entity) in self._whole:
+            return False
+        self.catalog.stored_type_of(entity)  # which refuses others
+        return True
 
     def _commit_with(self, change: Change, jobs: Iterable[Job]) -> Plan[list[bytes]]:
         rows = NO_JOBS if type(jobs) is tuple and not jobs else (yield from self.jobs.rows(jobs))
@@ -265,13 +269,13 @@ class Operations:
         if verb == "delete":
             _verb, model, key = wanted
             return Delete(self.catalog, self.root(model, key), None, model)
-        return self.saving(wanted[1], verb) or Save(self.catalog, (yield from self.generated(wanted[1])), verb)
+        return (yield from self._save_of(wanted[1], verb))
 
     def save_all(self, entities: Sequence[Any]) -> Plan[tuple[list[ChangeResult], list[bytes]]]:
         changes: list[Save] = []
         for entity in entities:
-            filled = (yield from self.generated(entity)) if self.is_filled(entity) else entity
-            changes.append(Save(self.catalog, filled))
+            change = yield from self._save_of(entity)
+            changes.append(change)
         tasks = yield from self.commit(changes)
         return [change.written for change in changes], tasks
 
