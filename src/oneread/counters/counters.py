@@ -139,8 +139,8 @@ class CounterPlans:
 
         Stepping the plan costs as much as the add. The plan is for those who count requests, too.
         """
-        adds = driver.adds
-        if adds is None or CURRENT.get() is not None:
+        commits = driver.at_once
+        if commits is None or CURRENT.get() is not None:
             return None
         if declared.approximate:
             if token is not None:
@@ -149,7 +149,7 @@ class CounterPlans:
         once = self.once(name, token)
         wanted = self.wanted(name, declared, amount, None, checks_kind=True)
         asked = self.committer.question(wanted, once, driver.now(), driver.chance())
-        return None if asked is None else adds.add_compiled(asked)
+        return None if asked is None else commits.add_compiled(asked)
 
     def wanted(
         self, name: bytes, declared: CounterSettings, amount: object, at: object, *, checks_kind: bool = False

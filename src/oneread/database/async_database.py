@@ -79,7 +79,6 @@ from oneread.plans.arguments import UNCACHED, Age, check_awaitable, check_functi
 
 # sync only: from oneread.plans.arguments import UNCACHED, Age, check_function, check_iterable, check_returned
 from oneread.plans.effects import Random, Sleep
-from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.progress import (
     KEEP,
@@ -534,10 +533,9 @@ class AsyncDatabase(
         return await self._commit_one(change, enqueue)
 
     async def _commit_one(self, change: Save | Patch, enqueue: Iterable[Job]) -> ChangeResult:
-        """Commits one change; by one call, which may wait, where there is nothing to be awaited."""
-        driver: Performer | None = None  # async only
-        # sync only: driver = None if self._observers else self._driver
-        if driver is not None and enqueue == () and (cost := self.operations.commit_now(driver, change)) is not None:
+        """Commits one change; at once, where the driver may do that and no observer sees its requests."""
+        is_alone = enqueue == () and not self._observers
+        if is_alone and (cost := self.operations.commit_now(self._driver, change)) is not None:
             attach_outcome(change.written.entity, Outcome(change.written.version, cost))
             return change.written
         return await self._write(self.operations.committed(change, enqueue))

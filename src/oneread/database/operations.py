@@ -230,7 +230,7 @@ class Operations:
 
         Stepping a plan takes as long as what compiled code does. It is for those who count requests, too.
         """
-        commits, committer = driver.commits, self.committer
+        commits, committer = driver.at_once, self.committer
         if commits is None or not isinstance(committer, NativeCommitter):
             return None
         if driver.reads is not None or CURRENT.get() is not None:

@@ -20,7 +20,7 @@ from oneread.plans.hot_keys import HotKeys
 from oneread.plans.plan import Plan, drive
 from oneread.plans.trace import Trace
 from oneread.store.cache import Cache
-from oneread.store.engine import CompiledAdds, CompiledCommits, Engine, RowReads, RowTransaction, Snapshots, read_by
+from oneread.store.engine import CompiledCommits, Engine, RowReads, RowTransaction, Snapshots, read_by
 from oneread.store.requests import Read, Request, Scan
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class Performer:
     """
 
     reads: ReadCache | None = None
-    adds: CompiledAdds | None = None
-    """The engine, where its compiled adds may run in the caller's thread."""
+    at_once: CompiledCommits | None = None
+    """The engine, where compiled code may commit in the caller's thread, which waits for that."""
 
     def __init__(
         self,

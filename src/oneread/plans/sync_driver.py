@@ -21,7 +21,7 @@ from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan, drive
 from oneread.plans.trace import Trace
 from oneread.store.cache import CACHE_REQUESTS
-from oneread.store.engine import Begun, CompiledAdds, Engine, SendsAhead
+from oneread.store.engine import Begun, Engine, SendsAhead
 from oneread.store.requests import CHANGES, REQUESTS, Request
 from oneread.store.uninterrupted import Completion
 
@@ -38,7 +38,7 @@ class SyncDriver(Performer):
         self._in_flight = engine.capabilities.in_flight
         self._pool = ThreadPool(self._in_flight) if self._in_flight > 1 else None
         self._ahead = engine if isinstance(engine, SendsAhead) else None
-        self.adds = engine if isinstance(engine, CompiledAdds) else None
+        self.at_once = self.commits
 
     def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""

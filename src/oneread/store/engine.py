@@ -203,20 +203,6 @@ class AddQuestion(NamedTuple):
     now: int
 
 
-@runtime_checkable
-class CompiledAdds(Protocol):
-    """An engine that can add to sums by one call of compiled code."""
-
-    def add_compiled(self, asked: AddQuestion) -> bool | None:
-        """Adds in one transaction: whether it did, or it was added before.
-
-        None, with nothing written, where that takes a function in a transaction: rows are not as expected, others
-        write, or compiled code does not know what is stored. It waits a few milliseconds at most. Raises what
-        `transaction` raises.
-        """
-        ...
-
-
 class RowTransaction(RowReads, Protocol):
     """The rows inside one transaction; reads see its own writes.
 
@@ -445,7 +431,16 @@ class LocalReads(Protocol):
 
 @runtime_checkable
 class CompiledCommits(LocalReads, Protocol):
-    """An engine that can commit saves without a function in a transaction."""
+    """An engine that can commit without a function in a transaction, by calls of compiled code."""
+
+    def add_compiled(self, asked: AddQuestion) -> bool | None:
+        """Adds in one transaction: whether it did, or it was added before.
+
+        None, with nothing written, where that takes a function in a transaction: rows are not as expected, others
+        write, or compiled code does not know what is stored. It waits a few milliseconds at most. Raises what
+        `transaction` raises.
+        """
+        ...
 
     def commit_compiled(self, asked: SaveQuestions, accept: Callable[[DecidedSaves], bool]) -> Requests | None:
         """Has compiled code decide saves, and commits them in one transaction if they are accepted: their requests.

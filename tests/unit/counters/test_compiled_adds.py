@@ -49,7 +49,7 @@ class Sides:
         self.clock, self.chance = Clock(), Chance()
         self.opened = {side: [self._open(f"lmdb://{folder}/{side}?durability=none") for _ in "12"] for side in SIDES}
         for db in self.opened["python"]:
-            db._driver.adds = None
+            db._driver.at_once = None
 
     def _open(self, url):
         db = connect(url, SCHEMA, workers=0, clock=self.clock)

@@ -33,7 +33,7 @@ ALL = RowRange(b"", b"")
 
 def without_calls(db):
     """The same database, whose commits are functions in transactions."""
-    db._unobserved = db._driver.commits = None
+    db._driver.at_once = db._driver.commits = None
     return db
 
 

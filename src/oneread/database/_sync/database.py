@@ -530,9 +530,9 @@ class Database(
         return self._commit_one(change, enqueue)
 
     def _commit_one(self, change: Save | Patch, enqueue: Iterable[Job]) -> ChangeResult:
-        """Commits one change; by one call, which may wait, where there is nothing to be awaited."""
-        driver = None if self._observers else self._driver
-        if driver is not None and enqueue == () and (cost := self.operations.commit_now(driver, change)) is not None:
+        """Commits one change; at once, where the driver may do that and no observer sees its requests."""
+        is_alone = enqueue == () and not self._observers
+        if is_alone and (cost := self.operations.commit_now(self._driver, change)) is not None:
             attach_outcome(change.written.entity, Outcome(change.written.version, cost))
             return change.written
         return self._write(self.operations.committed(change, enqueue))
