@@ -48,7 +48,7 @@ class Sides:
 
     def _open(self, url):
         db = connect(url, self._schema, workers=0, clock=lambda: self.now)
-        db._driver.chance = random.Random(1).random  # of the shards of counters
+        db._driver.chance = lambda: random.Random(self.now).random()  # of the rows of counters, as often as it is asked
         return db
 
     def close(self):
