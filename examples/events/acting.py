@@ -181,8 +181,9 @@ def act(given: Namespace) -> int:
 
 
 def _settle(given: Namespace, _data: source.Data) -> int:
-    """Waits until workers have sent all mails."""
+    """Finishes what killed writers left half done, which may ask for mails, and waits until workers have sent all."""
     with connect(given.db, schema.EVENTS, workers=0) as db:
+        db.drain()
         wait_for(lambda: not db.survey().jobs.waiting, PATIENCE)
     return 0
 
