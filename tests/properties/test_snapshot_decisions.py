@@ -3,7 +3,6 @@
 Also where each transaction is decided too early, on the rows before the last one, and then again.
 """
 
-import itertools
 import os
 import random
 import secrets
@@ -89,15 +88,15 @@ class TooEarly:
 
     def __init__(self, callers, proof, behind):
         self.callers, self.proof, self.behind = callers, proof, behind
-        self.before = {"decide": [], "save": []}
+        self.before = {}
         self.kept, self.dropped = Counter(), Counter()
         self.end, self.resume = callers.end, callers.resume
 
     def snapshot(self, verb):
         """The rows before the last call of a verb; None at its first."""
-        before = self.before[verb]
-        before.append(self.callers._lmdb.begin())
-        return before.pop(0) if len(before) > 1 else None
+        before = self.before.get(verb)
+        self.before[verb] = self.callers._lmdb.begin()
+        return before
 
     def count(self, verb, committed, decided_at):
         if committed:
@@ -158,7 +157,7 @@ def test_what_was_decided_too_early_is_decided_again(name, behind, tmp_path_fact
             for step in history:
                 proof.do(step)
             proof.look()
-            for snapshot in itertools.chain(*early.before.values()):
+            for snapshot in early.before.values():
                 snapshot.abort()
         kept.update(early.kept)
         dropped.update(early.dropped)
